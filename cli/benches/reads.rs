@@ -35,7 +35,7 @@ use dynashard_core::ports::{
 use dynashard_core::query::{PageBudget, Query, QueryPage, Strategy};
 use dynashard_core::{
     AttributeValue, Attributes, CollectionMetadata, Deadline, Directory, Fields, Generation,
-    NewItem, Phase, Precondition, Reader, Settings, StoredItem, Version, Writer,
+    NewItem, Owner, Phase, Precondition, Reader, Settings, StoredItem, Version, Writer,
 };
 use dynashard_keys::{
     ItemKey, PartitionKey, PhysicalKey, PhysicalPartitionKey, Placement, ShardCount, SortKey,
@@ -601,6 +601,18 @@ impl<Q: Queries> ItemStore for OnlyQueries<Q> {
 
     async fn query(&self, query: &ShardQuery) -> Result<ShardPage, StoreError> {
         self.0.query(query).await
+    }
+
+    async fn owner(&self) -> Result<Option<Owner>, StoreError> {
+        Ok(None)
+    }
+
+    async fn claim(&self, _: &Owner) -> Result<(), StoreError> {
+        Err(not_wanted())
+    }
+
+    async fn locally_indexed_bytes(&self) -> Result<Option<u64>, StoreError> {
+        Err(not_wanted())
     }
 }
 

@@ -29,9 +29,10 @@ use common::{
 };
 use dynashard_aws::{OsEntropy, ServerClock, connect_local};
 use dynashard_core::ports::World;
-use dynashard_core::ports::{CollectionCatalog, MetadataStore};
+use dynashard_core::ports::{CollectionCatalog, ReadRecords};
 use dynashard_core::{
-    AttributeValue, Attributes, Deadline, Directory, NewItem, Precondition, Settings, Writer,
+    AttributeValue, Attributes, CollectionMetadata, Deadline, Directory, NewItem, Precondition,
+    Settings, Writer,
 };
 use dynashard_keys::{ItemKey, PartitionKey, SortKey};
 use dynashard_local::{Counters, Stack};
@@ -79,7 +80,7 @@ async fn main() -> Result<ExitCode, Failure> {
     );
     let left = Tables::of(&stack).await.metadata.collections(None).await;
     let left = left.map_err(|error| format!("the metadata table cannot be read: {error:?}"))?;
-    let enlisted = left.partitions.len();
+    let enlisted = left.entries.len();
     println!("{:<40} {enlisted:>8}", "collections with metadata");
     let holds = cold.requests <= MOST_REQUESTS && cold.wcu <= MOST_WCU && enlisted == 1;
 
@@ -173,7 +174,7 @@ async fn puts(stack: &Stack, way: Way, puts: u32) -> Result<Cost, Failure> {
             return Ok(began.elapsed());
         }
         if way == Way::ReadingMetadata {
-            let read = metadata.get(&partition).await;
+            let read = metadata.get::<CollectionMetadata>(&partition).await;
             read.map_err(|error| format!("the metadata cannot be read: {error:?}"))?;
         }
         let key = ItemKey::new(partition, SortKey::string(format!("{n:08}"))?);

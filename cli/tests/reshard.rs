@@ -12,8 +12,8 @@ use std::thread;
 use std::time::Duration;
 
 use common::{Answer, LocalStack, operator_command};
-use dynashard_aws::{DynamoMetadataStore, OsEntropy, ServerClock, connect_local};
-use dynashard_core::ports::{Entropy, MetadataStore};
+use dynashard_aws::{DynamoRecordStore, OsEntropy, ServerClock, connect_local};
+use dynashard_core::ports::{Entropy, ReadRecords};
 use dynashard_core::{CollectionMetadata, Job, Phase, TableSchema};
 use dynashard_keys::PartitionKey;
 use flate2::read::GzDecoder;
@@ -570,7 +570,7 @@ impl Stage {
 struct KillSchedule {
     chance: Chance,
     runtime: Runtime,
-    metadata: DynamoMetadataStore,
+    metadata: DynamoRecordStore,
     /// How many kills fell into each stage. One kill falls into the stages of all collections, since
     /// it is not known which of them the environments were at.
     by_stage: BTreeMap<Stage, u32>,
@@ -585,8 +585,8 @@ impl KillSchedule {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.expect("a runtime");
         let client = runtime.block_on(connect_local(&stack.dynamodb, ServerClock::default()));
-        let [table, main] = ["MetadataTable", "MainTable"].map(str::to_owned);
-        let metadata = DynamoMetadataStore::new(client, table, main, TableSchema::default());
+        let table = "MetadataTable".to_owned();
+        let metadata = DynamoRecordStore::new(client, table, &TableSchema::default());
         Self { chance: Chance(seed), runtime, metadata, by_stage: BTreeMap::new() }
     }
 
@@ -596,9 +596,10 @@ impl KillSchedule {
         let states = AIRPORTS.iter().filter_map(|airport| {
             let partition = PartitionKey::new(airport).expect("a partition key");
             self.runtime.block_on(async {
-                let metadata = self.metadata.get(&partition).await.ok()?.value?;
+                let metadata =
+                    self.metadata.get::<CollectionMetadata>(&partition).await.ok()?.value?;
                 let job = if metadata.needs_rebalancing() {
-                    self.metadata.job(&partition).await.ok()?.value
+                    self.metadata.get::<Job>(&partition).await.ok()?.value
                 } else {
                     None
                 };

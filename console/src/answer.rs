@@ -298,7 +298,8 @@ pub(crate) async fn plan(shared: &Shared, body: &[u8]) -> Answer {
     let mut items_by = items.map(|_| "last_change");
     if items.is_none() {
         // What was written in the last days is all that anybody knows.
-        let load = directory.ledger(&partition, LedgerKind::Load, tables.deadline()).await?;
+        let load =
+            directory.records().ledger(&partition, LedgerKind::Load, tables.deadline()).await?;
         let hours = load.of(Span::Hour, directory.now().wall);
         let written = hours.map(|(_, measures)| measures.writes).sum::<f64>();
         items = Some(written).filter(|items| *items > 0.0);
@@ -313,7 +314,8 @@ pub(crate) async fn plan(shared: &Shared, body: &[u8]) -> Answer {
         items_by = items.map(|_| "count");
     }
     let settings = directory.settings();
-    let plan = plan_change(&metadata, settings, directory.waits(), asked, items, tables.prices)?;
+    let plan =
+        plan_change(&metadata, settings, directory.lease().waits(), asked, items, tables.prices)?;
     let allowed = shared.allows_changes && tables.scaler.is_some();
     Ok(json!({ "plan": plan, "items_by": items_by, "allows_changes": allowed }))
 }

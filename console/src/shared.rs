@@ -162,7 +162,7 @@ impl Tables {
         let now = self.directory().now();
         Frame {
             settings: self.directory().settings(),
-            waits: self.directory().waits(),
+            waits: self.directory().lease().waits(),
             prices: self.prices,
             moves_are_known: self.usage.as_ref().is_some_and(|(_, pace)| pace.moves_are_known),
             read_units,

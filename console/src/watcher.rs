@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use dynashard_core::ports::StoreError;
+use dynashard_core::ports::{List, Listed, StoreError};
 use dynashard_core::{Code, Error, HeatWindow, Kind, LedgerKind};
 use dynashard_keys::PartitionKey;
 
@@ -158,48 +158,39 @@ pub(crate) fn trouble(error: &Error) -> Trouble {
 }
 
 async fn lists(shared: &Shared, tables: &Tables) -> Result<(), Error> {
-    let directory = tables.watched();
-    let (mut changing, mut grown) = (BTreeSet::new(), BTreeSet::new());
-    let mut damaged = Vec::new();
-    let mut after = None::<String>;
-    loop {
-        let page = directory.resharding(after.as_deref(), tables.deadline()).await?;
-        changing.extend(page.partitions);
-        damaged.extend(page.damaged);
-        after = page.next;
-        if after.is_none() {
-            break;
-        }
-    }
-    loop {
-        let page = directory.grown(after.as_deref(), tables.deadline()).await?;
-        grown.extend(page.partitions);
-        damaged.extend(page.damaged);
-        after = page.next;
-        if after.is_none() {
-            break;
-        }
-    }
+    let (changing, mut damaged) = all_of(List::Resharding, tables).await?;
+    let (grown, more_damaged) = all_of(List::Grown, tables).await?;
+    damaged.extend(more_damaged);
+    let keys = |list: Vec<Listed>| list.into_iter().map(|listed| listed.partition);
+    let [changing, grown] = [changing, grown].map(|list| keys(list).collect::<BTreeSet<_>>());
     shared.note(|known| known.note_lists(&changing, &grown, damaged));
     Ok(())
 }
 
 async fn decisions(shared: &Shared, tables: &Tables) -> Result<(), Error> {
-    let directory = tables.watched();
-    let mut histories = BTreeMap::new();
-    let mut damaged = Vec::new();
+    let (listed, damaged) = all_of(List::Decisions, tables).await?;
+    let histories = listed
+        .into_iter()
+        .filter_map(|Listed { partition, decisions }| Some((partition, decisions?)));
+    let histories = histories.collect::<BTreeMap<_, _>>();
+    shared.note(|known| known.note_histories(histories, damaged));
+    Ok(())
+}
+
+/// The entries of a list, and the damaged ones.
+async fn all_of(list: List, tables: &Tables) -> Result<(Vec<Listed>, Vec<String>), Error> {
+    let records = tables.watched().records();
+    let (mut entries, mut damaged) = (Vec::new(), Vec::new());
     let mut after = None::<String>;
     loop {
-        let page = directory.all_decisions(after.as_deref(), tables.deadline()).await?;
-        histories.extend(page.histories);
+        let page = records.list(list, after.as_deref(), tables.deadline()).await?;
+        entries.extend(page.entries);
         damaged.extend(page.damaged);
         after = page.next;
         if after.is_none() {
-            break;
+            return Ok((entries, damaged));
         }
     }
-    shared.note(|known| known.note_histories(histories, damaged));
-    Ok(())
 }
 
 /// Reads of one collection what has become old, and notes why what could not be read was not.
@@ -228,13 +219,13 @@ async fn collection(shared: &Shared, tables: &Tables, partition: &PartitionKey, 
         }
     }
     if is_active && failed.is_none() {
-        match directory.ledger(partition, LedgerKind::Heat, tables.deadline()).await {
+        match directory.records().ledger(partition, LedgerKind::Heat, tables.deadline()).await {
             Ok(heat) => update(shared, partition, |known| known.note_heat(heat, now.wall)),
             Err(error) => failed = Some(error),
         }
     }
     if failed.is_none() && (is_reported || is_old(load_read, MINUTE)) {
-        match directory.ledger(partition, LedgerKind::Load, tables.deadline()).await {
+        match directory.records().ledger(partition, LedgerKind::Load, tables.deadline()).await {
             Ok(load) => update(shared, partition, |known| {
                 (known.load, known.load_read) = (load, Some(now.boot));
             }),
@@ -242,7 +233,7 @@ async fn collection(shared: &Shared, tables: &Tables, partition: &PartitionKey, 
         }
     }
     if failed.is_none() && is_active && is_old(decisions_read, DECISIONS_EVERY) {
-        match directory.decisions(partition, tables.deadline()).await {
+        match directory.records().decisions(partition, tables.deadline()).await {
             Ok(history) => {
                 shared.note(|known| known.note_history(partition.clone(), history));
                 update(shared, partition, |known| known.decisions_read = Some(now.boot));

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use dynashard_console::{Console, Options, Tables, Trouble, UsagePace};
-use dynashard_core::ports::{self, MetadataStore, StoreError, UsageSource};
+use dynashard_core::ports::{self, Change, RecordStore, StoreError, UsageSource};
 use dynashard_core::{
     AttributeValue, Attributes, CollectionMetadata, DecisionHistory, DecisionRecord, Directory,
     Generation, HeatWindow, NewItem, Reader, Scaler, ScalingMode, Settings, StoredItem, TableUnits,
@@ -347,7 +347,7 @@ async fn the_stream_shows_collections_decisions_and_costs() {
     };
     let next = DecisionHistory { rev: 1, records: vec![record] };
     let seen = DecisionHistory::default();
-    world.memory.save_decisions(&key("EWR"), &seen, &next).await.expect("saved");
+    world.memory.commit(&[Change::of_decisions(&key("EWR"), &seen, next)]).await.expect("saved");
 
     // A busy machine may tell of them one by one.
     let told = RefCell::new(BTreeMap::<String, Value>::new());

@@ -9,8 +9,8 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use dynashard_aws::{DynamoItemStore, DynamoMetadataStore, ServerClock, SystemClock};
-use dynashard_core::ports::MetadataStore;
+use dynashard_aws::{DynamoItemStore, DynamoRecordStore, ServerClock, SystemClock};
+use dynashard_core::ports::ReadRecords;
 use dynashard_core::{CollectionMetadata, Job, Phase, Settings};
 use dynashard_keys::PartitionKey;
 use dynashard_local::{
@@ -75,7 +75,7 @@ pub fn is_chosen(part: &str) -> bool {
 #[derive(Debug, Clone)]
 pub struct Tables {
     pub items: DynamoItemStore,
-    pub metadata: DynamoMetadataStore,
+    pub metadata: DynamoRecordStore,
     pub clock: SystemClock,
 }
 
@@ -92,12 +92,7 @@ impl Tables {
         let clock = SystemClock::new(server.clone());
         let client = dynashard_aws::connect_local(&stack.endpoints().dynamodb, server).await;
         Self {
-            metadata: DynamoMetadataStore::new(
-                client.clone(),
-                METADATA_TABLE.into(),
-                MAIN_TABLE.into(),
-                schema.clone(),
-            ),
+            metadata: DynamoRecordStore::new(client.clone(), METADATA_TABLE.into(), &schema),
             items: DynamoItemStore::new(client, clock.clone(), MAIN_TABLE.into(), schema),
             clock,
         }
@@ -112,7 +107,7 @@ impl Tables {
 
     /// The job of the reshard that runs, or whose markers are not removed yet.
     pub async fn job(&self, pk: &PartitionKey) -> Result<Option<Job>, Failure> {
-        let found = self.metadata.job(pk).await;
+        let found = self.metadata.get::<Job>(pk).await;
         Ok(found.map_err(|error| format!("the job cannot be read: {error:?}"))?.value)
     }
 

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use dynashard_core::Phase;
-use dynashard_core::ports::MetadataStore;
+use dynashard_core::ports::ReadRecords;
+use dynashard_core::{CollectionMetadata, Phase};
 use dynashard_keys::PartitionKey;
 use dynashard_local::{Functions, Stack, StackOptions};
 use http::Method;
@@ -220,7 +220,11 @@ async fn put(load: &Load, options: &StackOptions) -> Result<Seen, Failure> {
     let mut begun = None;
     while shared.began.elapsed() < PATIENCE {
         sleep(Duration::from_millis(50)).await;
-        let found = tables.metadata.get(&hot).await.map_err(|error| format!("{error:?}"))?;
+        let found = tables
+            .metadata
+            .get::<CollectionMetadata>(&hot)
+            .await
+            .map_err(|error| format!("{error:?}"))?;
         if found.value.is_some_and(|metadata| metadata.phase != Phase::Stable) {
             begun = Some(shared.began.elapsed());
             break;

@@ -27,8 +27,8 @@ use common::{
     Api, Failure, METADATA_TABLE, Sample, Tables, float, is_chosen, offered, operation, stack_of,
     stack_options, statuses,
 };
-use dynashard_core::DecisionRecord;
-use dynashard_core::ports::MetadataStore;
+use dynashard_core::ports::ReadRecords;
+use dynashard_core::{DecisionHistory, DecisionRecord};
 use dynashard_keys::PartitionKey;
 use dynashard_local::{Stack, StackOptions};
 use http::Method;
@@ -295,8 +295,9 @@ async fn count_of(api: &Api, pk: &str) -> Result<u64, Failure> {
 
 async fn decisions(stack: &Stack, pk: &str) -> Result<Vec<DecisionRecord>, Failure> {
     let tables = Tables::of(stack).await;
-    let history = tables.metadata.decisions(&PartitionKey::new(pk)?).await;
-    Ok(history.map_err(|error| format!("{error:?}"))?.records)
+    let history = tables.metadata.get::<DecisionHistory>(&PartitionKey::new(pk)?).await;
+    let history = history.map_err(|error| format!("{error:?}"))?.value;
+    Ok(history.unwrap_or_default().records)
 }
 
 fn seconds(time: Option<Duration>) -> String {

@@ -23,7 +23,7 @@ use std::time::Duration;
 
 use chart::{Figure, draw};
 use costs::{Counted, Moving};
-use dynashard_aws::{DynamoItemStore, DynamoMetadataStore, ServerClock, SystemClock};
+use dynashard_aws::{DynamoItemStore, DynamoRecordStore, ServerClock, SystemClock};
 use dynashard_console::Options;
 use dynashard_core::TableSchema;
 use dynashard_core::ports::StoreError;
@@ -382,7 +382,7 @@ async fn read_all(
 struct Tables {
     schema: TableSchema,
     items: DynamoItemStore,
-    metadata: DynamoMetadataStore,
+    metadata: DynamoRecordStore,
 }
 
 impl Tables {
@@ -393,8 +393,8 @@ impl Tables {
         let client = dynashard_aws::connect_local(endpoint, server_clock).await;
         let (items, metadata) = (MAIN_TABLE.to_owned(), METADATA_TABLE.to_owned());
         Ok(Self {
-            items: DynamoItemStore::new(client.clone(), clock, items.clone(), schema.clone()),
-            metadata: DynamoMetadataStore::new(client, metadata, items, schema.clone()),
+            metadata: DynamoRecordStore::new(client.clone(), metadata, &schema),
+            items: DynamoItemStore::new(client, clock, items, schema.clone()),
             schema,
         })
     }

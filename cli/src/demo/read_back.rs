@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use dynashard_aws::{DynamoItemStore, DynamoMetadataStore};
-use dynashard_core::ports::{Consistency, ItemStore, MetadataStore, ShardQuery, SortRange};
+use dynashard_aws::{DynamoItemStore, DynamoRecordStore};
+use dynashard_core::ports::{Consistency, ItemStore, ReadRecords, ShardQuery, SortRange};
 use dynashard_core::query::MAX_LIMIT;
 use dynashard_core::{CollectionMetadata, TableSchema};
 use dynashard_keys::{PartitionKey, Placement};
@@ -143,11 +143,12 @@ impl<I: Iterator<Item = Flight>> Comparison<I> {
 /// moved items leave do not count.
 pub(super) async fn count_shards(
     items: &DynamoItemStore,
-    metadata: &DynamoMetadataStore,
+    metadata: &DynamoRecordStore,
     schema: &TableSchema,
     partition: &PartitionKey,
 ) -> Result<BTreeMap<u32, u64>, DemoError> {
-    let collection = metadata.get(partition).await.map_err(DemoError::Store)?.value;
+    let collection =
+        metadata.get::<CollectionMetadata>(partition).await.map_err(DemoError::Store)?.value;
     let cold = || CollectionMetadata::cold(partition.clone(), Placement::default());
     let collection = collection.unwrap_or_else(cold);
     let mut counts = BTreeMap::new();

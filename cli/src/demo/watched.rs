@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use dynashard_aws::DynamoMetadataStore;
-use dynashard_core::ports::{MetadataStore, StoreError};
-use dynashard_core::{CollectionMetadata, Generation};
+use dynashard_aws::DynamoRecordStore;
+use dynashard_core::ports::{ReadRecords, StoreError};
+use dynashard_core::{CollectionMetadata, Generation, Job};
 use dynashard_keys::PartitionKey;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -29,7 +29,7 @@ pub(super) struct Watched {
 
 impl Watched {
     /// Begins to look at these collections.
-    pub(super) fn start(store: DynamoMetadataStore, partitions: Vec<PartitionKey>) -> Self {
+    pub(super) fn start(store: DynamoRecordStore, partitions: Vec<PartitionKey>) -> Self {
         let (sender, latest) = watch::channel(vec![Collection::COLD; partitions.len()]);
         let requests = Arc::<AtomicU64>::default();
         let counted = Arc::clone(&requests);
@@ -68,17 +68,19 @@ impl Watched {
 }
 
 async fn look(
-    store: &DynamoMetadataStore,
+    store: &DynamoRecordStore,
     partition: &PartitionKey,
     moved: &mut Moved,
     requests: &AtomicU64,
 ) -> Result<Option<Collection>, StoreError> {
     requests.fetch_add(1, Ordering::Relaxed);
-    let Some(metadata) = store.get(partition).await?.value else { return Ok(None) };
+    let Some(metadata) = store.get::<CollectionMetadata>(partition).await?.value else {
+        return Ok(None);
+    };
     let CollectionMetadata { number_of_shards, phase, generation, .. } = metadata;
     if metadata.reshard().is_some() {
         requests.fetch_add(1, Ordering::Relaxed);
-        let job = store.job(partition).await?.value;
+        let job = store.get::<Job>(partition).await?.value;
         if let Some(job) = job.filter(|job| job.generation == generation) {
             moved.note(generation, job.items_moved);
         }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dynashard_api::settings::{ConfigError, settings_from_variables};
-use dynashard_aws::{DynamoItemStore, DynamoMetadataStore};
+use dynashard_aws::{DynamoItemStore, DynamoRecordStore};
 use dynashard_aws_operator::{Caller, MeasuredTables, Operator, ReadMeter, Stack, Unseen};
 use dynashard_core::{
     Code, Deadline, Error, GrowKeys, Pinned, Reader, ScalingMode, ScalingPolicy, Settings,
@@ -154,7 +154,7 @@ impl ConnectArgs {
         };
         if self.stack_name.is_none() {
             let directory = connection.directory();
-            if let Some(pinned) = directory.pinned(deadline(&directory)).await? {
+            if let Some(pinned) = directory.pinned().read(deadline(&directory)).await? {
                 self.parameters.complete(&mut connection.settings, &pinned);
             }
         }
@@ -298,8 +298,8 @@ impl Connection {
     }
 
     /// All collections there are.
-    pub(super) fn catalog(&self) -> DynamoMetadataStore {
-        self.operator.metadata(&self.metadata_table, &self.main_table, &self.settings.schema)
+    pub(super) fn catalog(&self) -> DynamoRecordStore {
+        self.operator.records(&self.metadata_table, &self.settings.schema)
     }
 
     /// A reader of these settings.
@@ -347,7 +347,7 @@ impl Connection {
         let directory = self.directory();
         let mut until = None;
         let pinned = loop {
-            if let Some(pinned) = directory.pinned(deadline(&directory)).await? {
+            if let Some(pinned) = directory.pinned().read(deadline(&directory)).await? {
                 break pinned;
             }
             let until = until.get_or_insert_with(|| {

@@ -137,7 +137,7 @@ async fn wait(
     let mut watch = Watch::begin();
     loop {
         let status = scaler.status(partition, target, deadline(scaler.directory())).await?;
-        let waits = scaler.directory().waits();
+        let waits = scaler.directory().lease().waits();
         activity.says(|| format!("{partition}: {}", describe(&status, Some(waits))));
         let is_new = watch.look(&status);
         if is_new {
@@ -150,7 +150,7 @@ async fn wait(
             Stage::UnderWay => {}
             Stage::Overtaken => {
                 let directory = scaler.directory();
-                let found = directory.decisions(partition, deadline(directory)).await;
+                let found = directory.records().decisions(partition, deadline(directory)).await;
                 let decided = found.ok().and_then(|found| decided(found, since_secs));
                 return Err(overtaken(&status, target, decided.as_ref()));
             }

@@ -65,7 +65,7 @@ async fn settings(args: &SettingsArgs, output: &mut Output) -> Result<ExitCode, 
     let connection = args.connect.connect().await?;
     let directory = connection.directory();
     let Some(change) = args.change else {
-        let pinned = directory.pinned(deadline(&directory)).await?;
+        let pinned = directory.pinned().read(deadline(&directory)).await?;
         return Ok(show(pinned.as_ref(), output));
     };
     let changing = Box::pin(carry_out(change, args.deployed, &connection, &directory, output));
@@ -87,7 +87,7 @@ async fn carry_out(
     output: &mut Output,
 ) -> Result<Pinned, Failure> {
     let name = change.setting.parameter();
-    let pinned = directory.announce(change, deadline(directory)).await?;
+    let pinned = directory.pinned().announce(change, deadline(directory)).await?;
     let time = pinned.time(change.setting);
     if time.next.is_some() && !is_deployed {
         let (from, to) = (time.accepted.as_secs(), time.next.unwrap_or_default().as_secs());
@@ -102,7 +102,7 @@ async fn carry_out(
     let activity = Activity::begin(!output.is_json());
     activity.says(|| format!("{name}: waiting until nobody acts under a longer value"));
     let time = PATIENCE + pinned.waits().settle * 4;
-    Ok(directory.complete(change, Deadline::after(directory.now(), time)).await?)
+    Ok(directory.pinned().complete(change, Deadline::after(directory.now(), time)).await?)
 }
 
 /// Waits until CloudFormation has given all functions the new value.

@@ -133,7 +133,7 @@ async fn check(
     loop {
         let deadline = deadline(verifier.directory());
         let page = verifier.collections(&catalog, after.as_deref(), deadline).await?;
-        for partition in &page.partitions {
+        for partition in &page.entries {
             collection(args, &verifier, partition, output, summary).await;
         }
         for damage in page.damaged {

@@ -6,8 +6,8 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use dynashard_aws_operator::{Operator, ReadMeter};
-use dynashard_core::ports::{MetadataStore, StoreError};
-use dynashard_core::{LedgerKind, Pinned, Settings};
+use dynashard_core::ports::{Change, List, ReadRecords, RecordStore, StoreError};
+use dynashard_core::{DirectoryItem, Ledger, LedgerKind, Pinned, Settings};
 use dynashard_keys::PartitionKey;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
@@ -135,13 +135,12 @@ async fn what_reads_consume_is_counted() {
     let stack = LocalStack::start(&[]);
     let meter = ReadMeter::default();
     let operator = Operator::on_this_machine(&stack.dynamodb).await.metered(&meter);
-    let metadata =
-        operator.metadata("MetadataTable", "MainTable", &dynashard_core::TableSchema::default());
+    let metadata = operator.records("MetadataTable", &dynashard_core::TableSchema::default());
     let partition = PartitionKey::new("EWR").expect("a key");
     assert!(meter.consumed_rcu() < 1e-9);
-    metadata.ledger(&partition, LedgerKind::Heat).await.expect("a read");
+    metadata.get::<Ledger>(&(partition.clone(), LedgerKind::Heat)).await.expect("a read");
     assert!((meter.consumed_rcu() - 1.0).abs() < 1e-9, "a strong read: {}", meter.consumed_rcu());
-    metadata.grown(None).await.expect("a read");
+    metadata.list(List::Grown, None).await.expect("a read");
     assert!((meter.consumed_rcu() - 1.5).abs() < 1e-9, "an eventual one: {}", meter.consumed_rcu());
 }
 
@@ -149,12 +148,15 @@ async fn what_reads_consume_is_counted() {
 async fn tables_of_another_version_are_named() {
     let stack = LocalStack::start(&[]);
     let operator = Operator::on_this_machine(&stack.dynamodb).await;
-    let metadata =
-        operator.metadata("MetadataTable", "MainTable", &dynashard_core::TableSchema::default());
+    let metadata = operator.records("MetadataTable", &dynashard_core::TableSchema::default());
     let pinned = Pinned { format: Pinned::FORMAT + 1, ..Pinned::of(&Settings::default()) };
     loop {
-        let seen = metadata.directory().await.expect("a read").value.unwrap_or_default();
-        match metadata.save_directory(&seen, &seen.with_pinned(pinned.clone())).await {
+        let seen =
+            metadata.get::<DirectoryItem>(&()).await.expect("a read").value.unwrap_or_default();
+        match metadata
+            .commit(&[Change::of_directory(&seen, seen.with_pinned(pinned.clone()))])
+            .await
+        {
             // The first sweep has pinned the stack's own settings in between.
             Err(StoreError::ConditionFailed { .. }) => {}
             stored => break stored.map(drop).expect("it is stored"),

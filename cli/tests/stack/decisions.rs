@@ -4,8 +4,8 @@ use std::io::{BufRead, BufReader};
 use std::process::Stdio;
 
 use aws_sdk_dynamodb::types::AttributeValue;
-use dynashard_aws::{Client, DynamoMetadataStore, ServerClock, connect_local};
-use dynashard_core::ports::MetadataStore;
+use dynashard_aws::{Client, DynamoRecordStore, ServerClock, connect_local};
+use dynashard_core::ports::{Change, ReadRecords, RecordStore};
 use dynashard_core::{DecisionHistory, DecisionRecord, TableSchema};
 use dynashard_keys::PartitionKey;
 use rustix::process::{Pid, Signal, kill_process};
@@ -17,7 +17,7 @@ use crate::common::{LocalStack, Ran, on, operator_command};
 struct Tables {
     stack: LocalStack,
     client: Client,
-    metadata: DynamoMetadataStore,
+    metadata: DynamoRecordStore,
 }
 
 impl Tables {
@@ -26,18 +26,21 @@ impl Tables {
         // Flags name no settings, so commands take the pinned ones.
         stack.until_swept();
         let client = connect_local(&stack.dynamodb, ServerClock::default()).await;
-        let [table, main] = ["MetadataTable", "MainTable"].map(str::to_owned);
-        let schema = TableSchema::default();
-        let metadata = DynamoMetadataStore::new(client.clone(), table, main, schema);
+        let (table, schema) = ("MetadataTable".to_owned(), TableSchema::default());
+        let metadata = DynamoRecordStore::new(client.clone(), table, &schema);
         Self { stack, client, metadata }
     }
 
     /// Puts these records in place of what a collection has.
     async fn save(&self, pk: &str, records: Vec<DecisionRecord>) {
         let partition = PartitionKey::new(pk).expect("a partition key");
-        let seen = self.metadata.decisions(&partition).await.expect("a read");
+        let seen = self.metadata.get::<DecisionHistory>(&partition).await.expect("a read");
+        let seen = seen.value.unwrap_or_default();
         let next = DecisionHistory { rev: seen.rev + 1, records };
-        self.metadata.save_decisions(&partition, &seen, &next).await.expect("it is saved");
+        self.metadata
+            .commit(&[Change::of_decisions(&partition, &seen, next)])
+            .await
+            .expect("it is saved");
     }
 
     /// Damages a history by hand.

@@ -6,11 +6,11 @@ use std::process::{Child, Stdio};
 use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
-use dynashard_aws::{DynamoMetadataStore, ServerClock, connect_local};
+use dynashard_aws::{DynamoRecordStore, ServerClock, connect_local};
 use dynashard_aws_operator::Caller;
 use dynashard_client::{Client, InProcess};
-use dynashard_core::ports::MetadataStore;
-use dynashard_core::{Pinned, PinnedTime, Settings, TableSchema};
+use dynashard_core::ports::{Change, ReadRecords, RecordStore};
+use dynashard_core::{DirectoryItem, Pinned, PinnedTime, Settings, TableSchema};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
@@ -42,11 +42,14 @@ async fn tables_alone() -> (LocalStack, aws_sdk_dynamodb::Client) {
 
 /// Pins the default settings with another T.
 async fn pin(client: &aws_sdk_dynamodb::Client, lease_term: PinnedTime) {
-    let [table, main] = ["MetadataTable", "MainTable"].map(str::to_owned);
-    let metadata = DynamoMetadataStore::new(client.clone(), table, main, TableSchema::default());
-    let seen = metadata.directory().await.expect("a read").value.unwrap_or_default();
+    let table = "MetadataTable".to_owned();
+    let metadata = DynamoRecordStore::new(client.clone(), table, &TableSchema::default());
+    let seen = metadata.get::<DirectoryItem>(&()).await.expect("a read").value.unwrap_or_default();
     let pinned = Pinned { lease_term, ..Pinned::of(&Settings::default()) };
-    metadata.save_directory(&seen, &seen.with_pinned(pinned)).await.expect("they are pinned");
+    metadata
+        .commit(&[Change::of_directory(&seen, seen.with_pinned(pinned))])
+        .await
+        .expect("they are pinned");
 }
 
 fn put(stack: &LocalStack) -> Answer {

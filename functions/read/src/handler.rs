@@ -139,7 +139,7 @@ impl ReadHandler {
         params.finish()?;
         let (metadata, job) = self.reader.collection(&partition, deadline).await?;
         let directory = self.reader.directory();
-        let waits = directory.waits();
+        let waits = directory.lease().waits();
         let now_secs = directory.now().epoch_secs();
         let view = CollectionView::with_progress(&metadata, job.as_ref(), waits, now_secs);
         let Activity { demand, last_decision } = self.reader.activity(&metadata, deadline).await;
@@ -175,7 +175,7 @@ impl Handler for ReadHandler {
     }
 
     async fn renew(&self, deadline: Deadline) {
-        self.reader.directory().renew_early(deadline).await;
+        self.reader.directory().lease().renew_early(deadline).await;
     }
 
     fn admission(&self) -> &Admission {

@@ -11,7 +11,7 @@ mod in_body;
 
 use std::time::Duration;
 
-use dynashard_core::ports::{Clock, MetadataStore};
+use dynashard_core::ports::{Change, Clock, RecordStore};
 use dynashard_core::{
     Addition, Bucket, DecisionHistory, DecisionRecord, LedgerKind, Measures, Reader, Span,
 };
@@ -39,7 +39,8 @@ fn throttled() -> World {
     let records = vec![decision(), before];
     let history = DecisionHistory { rev: 2, records };
     let seen = DecisionHistory::default();
-    block_on(world.memory.save_decisions(&ewr(), &seen, &history)).expect("it is saved");
+    block_on(world.memory.commit(&[Change::of_decisions(&ewr(), &seen, history)]))
+        .expect("it is saved");
     world
 }
 
@@ -53,7 +54,7 @@ fn add(world: &World, kind: LedgerKind, span: Span, ago: &[u32]) {
         (Bucket::of(span, now.saturating_sub(length * *ago)), measures)
     });
     let addition = Addition { added: added.collect(), ..Addition::default() };
-    block_on(world.memory.add_to_ledger(&ewr(), kind, &addition)).expect("it is added");
+    block_on(world.memory.add(&ewr(), kind, &addition)).expect("it is added");
 }
 
 fn decision() -> DecisionRecord {

@@ -94,7 +94,7 @@ impl RebalanceHandler {
     async fn sweep(&self, deadline: Deadline) -> Result<DynamoDbEventResponse, Error> {
         // In a new stack it is the sweep that pins the settings, if no request does before. And a function
         // whose own differ says so here, whatever there is to do.
-        if let Err(error) = self.rebalancer.directory().hold(deadline).await {
+        if let Err(error) = self.rebalancer.directory().lease().hold(deadline).await {
             tracing::error!(%error, "the sweep was skipped: this function's settings differ from the pinned ones, or could not be compared with them");
             let counter = Counter::of_code(error.code());
             self.metrics.count(self.now(), counter.map(|counter| (counter, 1)));

@@ -126,7 +126,7 @@ impl Handler for WriteHandler {
     }
 
     async fn renew(&self, deadline: Deadline) {
-        self.writer.directory().renew_early(deadline).await;
+        self.writer.directory().lease().renew_early(deadline).await;
     }
 
     fn admission(&self) -> &Admission {

@@ -24,7 +24,7 @@ use dynashard_aws::error::causes;
 use dynashard_aws::interceptors::DateWatch;
 use dynashard_aws::pool::{http_client, http_client_by};
 use dynashard_aws::{
-    DynamoItemStore, DynamoMetadataStore, OsEntropy, ServerClock, SystemClock, client,
+    DynamoItemStore, DynamoRecordStore, OsEntropy, ServerClock, SystemClock, client,
 };
 
 use crate::client::{client_of_operator, config_of_operator};
@@ -158,21 +158,15 @@ impl Operator {
         DynamoItemStore::new(client, clock, main_table.to_owned(), schema.clone())
     }
 
-    /// The collections of the stack whose metadata are in one table and whose items in the other.
-    pub fn metadata(
-        &self,
-        metadata_table: &str,
-        main_table: &str,
-        schema: &TableSchema,
-    ) -> DynamoMetadataStore {
-        let [metadata_table, main_table] = [metadata_table, main_table].map(str::to_owned);
-        DynamoMetadataStore::new(self.client.clone(), metadata_table, main_table, schema.clone())
+    /// The records of a metadata table.
+    pub fn records(&self, metadata_table: &str, schema: &TableSchema) -> DynamoRecordStore {
+        DynamoRecordStore::new(self.client.clone(), metadata_table.to_owned(), schema)
     }
 
     /// What use cases on these tables need from outside.
     pub fn world(&self, main_table: &str, metadata_table: &str, schema: &TableSchema) -> World {
-        let metadata = self.metadata(metadata_table, main_table, schema);
-        World::new(self.items(main_table, schema), metadata, self.clock(), OsEntropy)
+        let records = self.records(metadata_table, schema);
+        World::new(self.items(main_table, schema), records, self.clock(), OsEntropy)
     }
 
     /// What is known about the collections of a stack with these settings: nothing yet.

@@ -14,7 +14,7 @@ use dynashard_core::ports::{
     Action, Arrival, BatchPage, Condition, Consistency, Expected, ItemStore, Metered, ShardPage,
     ShardQuery, SortRange, StoreError, Transfer, Transferred, Write,
 };
-use dynashard_core::{Fields, Generation, StoredItem, TableSchema, Version};
+use dynashard_core::{Fields, Generation, Owner, StoredItem, TableSchema, Version};
 use dynashard_keys::{PhysicalKey, SortKey};
 
 use crate::attributes::{
@@ -24,6 +24,7 @@ use crate::attributes::{
 use crate::clock::SystemClock;
 use crate::error::{Refused, of_read, of_write};
 use crate::interceptors::LeaseCheck;
+use crate::owner;
 
 /// The main table in DynamoDB.
 #[derive(Debug, Clone)]
@@ -347,6 +348,30 @@ impl ItemStore for DynamoItemStore {
             })
             .collect::<Result<_, StoreError>>()?;
         Ok(ShardPage { items, next, items_read, consumed_rcu })
+    }
+
+    async fn owner(&self) -> Result<Option<Owner>, StoreError> {
+        owner::read(&self.client, &self.table, &self.schema).await
+    }
+
+    async fn claim(&self, owner: &Owner) -> Result<(), StoreError> {
+        let put = self
+            .client
+            .put_item()
+            .table_name(&self.table)
+            .set_item(Some(owner::encode(owner, &self.schema)))
+            .condition_expression("attribute_not_exists(#pk)")
+            .expression_attribute_names("#pk", &self.schema.partition_key_name);
+        put.send().await.map(drop).map_err(|e| match of_write(&e) {
+            Refused::Condition(_) | Refused::Cancelled(_) => {
+                StoreError::ConditionFailed { existing: None }
+            }
+            Refused::Other(error) => error,
+        })
+    }
+
+    async fn locally_indexed_bytes(&self) -> Result<Option<u64>, StoreError> {
+        owner::locally_indexed_bytes(&self.client, &self.table).await
     }
 }
 

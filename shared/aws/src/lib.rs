@@ -10,16 +10,13 @@ pub mod attributes;
 pub mod capacity;
 pub mod client;
 pub mod clock;
-mod directory;
 pub mod error;
 mod heat;
 pub mod interceptors;
 mod items;
-mod jobs;
-mod ledgers;
-mod metadata;
 pub mod owner;
 pub mod pool;
+mod records;
 
 pub use aws_sdk_dynamodb::Client;
 pub use capacity::DynamoTableCapacity;
@@ -27,7 +24,7 @@ pub use client::{connect, connect_local, connect_local_with_cloudwatch, connect_
 pub use clock::{OsEntropy, ServerClock, SystemClock};
 pub use heat::{CloudWatchHeat, ThrottleAlarms};
 pub use items::DynamoItemStore;
-pub use metadata::{
+pub use records::{
     ACTIVE_INDEX, ACTIVE_INDEX_PARTITION, DECISIONS_INDEX, DECISIONS_INDEX_PARTITION,
-    DynamoMetadataStore,
+    DynamoRecordStore,
 };

@@ -11,11 +11,11 @@ use aws_sdk_dynamodb::types::{
 };
 use dynashard_aws::{
     ACTIVE_INDEX, ACTIVE_INDEX_PARTITION, DECISIONS_INDEX, DECISIONS_INDEX_PARTITION,
-    DynamoItemStore, DynamoMetadataStore, ServerClock, SystemClock, connect_local,
+    DynamoItemStore, DynamoRecordStore, ServerClock, SystemClock, connect_local,
 };
 use dynashard_core::ports::{
-    Action, Clock, CollectionCatalog, Condition, Consistency, Expected, ItemStore, MetadataStore,
-    StoreError, Write,
+    Action, Clock, CollectionCatalog, Condition, Consistency, Expected, ItemStore, List,
+    RecordStore, StoreError, Write,
 };
 use dynashard_core::{
     AttributeValue, Attributes, CollectionMetadata, Generation, Lease, StoredItem, TableSchema,
@@ -37,7 +37,7 @@ struct Engine {
     clock: SystemClock,
     schema: TableSchema,
     items: DynamoItemStore,
-    metadata: DynamoMetadataStore,
+    metadata: DynamoRecordStore,
 }
 
 impl Engine {
@@ -76,8 +76,8 @@ impl Engine {
             MAIN_TABLE.to_owned(),
             schema.clone(),
         );
-        let [metadata, main] = [METADATA_TABLE, MAIN_TABLE].map(str::to_owned);
-        let metadata = DynamoMetadataStore::new(client.clone(), metadata, main, schema.clone());
+        let metadata = METADATA_TABLE.to_owned();
+        let metadata = DynamoRecordStore::new(client.clone(), metadata, &schema);
         Self { client, clock, schema, items, metadata }
     }
 
@@ -99,14 +99,14 @@ impl Engine {
 
 impl Fixture for Engine {
     type Items = DynamoItemStore;
-    type Metadata = DynamoMetadataStore;
+    type Metadata = DynamoRecordStore;
     type Clock = SystemClock;
 
     fn items(&self) -> &DynamoItemStore {
         &self.items
     }
 
-    fn metadata(&self) -> &DynamoMetadataStore {
+    fn metadata(&self) -> &DynamoRecordStore {
         &self.metadata
     }
 
@@ -276,8 +276,8 @@ async fn regression_one_damaged_entry_hid_the_rest_of_the_index() {
             put.item(name, Sdk::S(value.to_owned()))
         });
     put.send().await.expect("a put by hand");
-    let page = engine.metadata.resharding(None).await.expect("a page");
-    let names = page.partitions.iter().map(PartitionKey::as_str).collect::<Vec<_>>();
+    let page = engine.metadata.list(List::Resharding, None).await.expect("a page");
+    let names = page.entries.iter().map(|listed| listed.partition.as_str()).collect::<Vec<_>>();
     assert_eq!(names, ["A", "a"]);
     let [damaged] = &page.damaged[..] else { panic!("{:?}", page.damaged) };
     assert!(damaged.contains("_ds_by_hand"), "{damaged}");
@@ -297,7 +297,7 @@ async fn regression_a_damaged_metadata_item_hid_the_other_collections() {
     put.item("pk", Sdk::S(by_hand.clone())).send().await.expect("a put by hand");
 
     let page = engine.metadata.collections(None).await.expect("a page");
-    let mut names = page.partitions.iter().map(PartitionKey::as_str).collect::<Vec<_>>();
+    let mut names = page.entries.iter().map(PartitionKey::as_str).collect::<Vec<_>>();
     names.sort_unstable();
     assert_eq!(names, ["A", "a"]);
     let [damaged] = &page.damaged[..] else { panic!("{:?}", page.damaged) };

@@ -12,10 +12,10 @@ use aws_sdk_dynamodb::types::{
     AttributeDefinition, BillingMode, KeySchemaElement, KeyType, ScalarAttributeType,
 };
 use dynashard_aws::{
-    DynamoItemStore, DynamoMetadataStore, OsEntropy, ServerClock, SystemClock, connect_local,
+    DynamoItemStore, DynamoRecordStore, OsEntropy, ServerClock, SystemClock, connect_local,
 };
 use dynashard_core::ports::{
-    Action, Clock, Condition, Consistency, Expected, ItemStore, MetadataStore, Write,
+    Action, Clock, Condition, Consistency, Expected, ItemStore, ReadRecords, RecordStore, Write,
 };
 use dynashard_core::query::{PageBudget, Query};
 use dynashard_core::{
@@ -25,7 +25,7 @@ use dynashard_core::{
 };
 use dynashard_keys::{ItemKey, PartitionKey, Placement, ShardCount, ShardId, SortKey};
 use dynashard_local::{Counters, DynamoDb, DynamoDbOptions};
-use dynashard_testkit::enlist;
+use dynashard_testkit::{beginning, enlist};
 
 const MAIN_TABLE: &str = "main";
 const METADATA_TABLE: &str = "metadata";
@@ -514,7 +514,7 @@ async fn a_mover_pays_what_the_protocol_says_for_items_and_markers() {
     let seen = Some(ServerTime(job.started_secs));
     let next =
         Job { rev: job.rev + 1, forward_seen: seen, move_seen: seen, yielded: true, ..job.clone() };
-    world.metadata.begin(&begun, &moving, Some(&job), &next).await.expect("moving");
+    world.metadata.commit(&beginning(&begun, &moving, Some(&job), &next)).await.expect("moving");
     let (waits, spent) = Box::pin(world.advance(partition)).await;
     assert!(matches!(waits, Advance::Waiting { .. }), "{waits:?}");
     assert_eq!(spent, "Query, 5 TransactWriteItems: 1 RCU + 20 WCU");
@@ -535,7 +535,7 @@ async fn a_mover_pays_what_the_protocol_says_for_items_and_markers() {
         yielded: true,
         ..job.clone()
     };
-    world.metadata.begin(&moving, &closed, Some(&job), &next).await.expect("closed");
+    world.metadata.commit(&beginning(&moving, &closed, Some(&job), &next)).await.expect("closed");
     let (finished, spent) = Box::pin(world.advance(partition)).await;
     assert!(matches!(finished, Advance::Finished(_)), "{finished:?}");
     assert_eq!(spent, "4 DeleteItem, Query: 1 RCU + 4 WCU");
@@ -550,7 +550,7 @@ struct World {
     database: DynamoDb,
     clock: SystemClock,
     items: DynamoItemStore,
-    metadata: DynamoMetadataStore,
+    metadata: DynamoRecordStore,
     settings: Settings,
 }
 
@@ -567,8 +567,8 @@ impl World {
         create_table(&client, MAIN_TABLE, &[partition.clone(), sort]).await;
         create_table(&client, METADATA_TABLE, &[partition]).await;
 
-        let [metadata, main] = [METADATA_TABLE, MAIN_TABLE].map(str::to_owned);
-        let metadata = DynamoMetadataStore::new(client.clone(), metadata, main, schema.clone());
+        let metadata = METADATA_TABLE.to_owned();
+        let metadata = DynamoRecordStore::new(client.clone(), metadata, &schema);
         let items = DynamoItemStore::new(client, clock.clone(), MAIN_TABLE.to_owned(), schema);
         Self { database, clock, items, metadata, settings }
     }
@@ -580,7 +580,7 @@ impl World {
             dynashard_core::ports::World::new(self.items.clone(), metadata, clock, OsEntropy),
             self.settings.clone(),
         );
-        directory.hold(self.deadline()).await.expect("a read");
+        directory.lease().hold(self.deadline()).await.expect("a read");
         directory
     }
 
@@ -658,7 +658,7 @@ impl World {
     }
 
     async fn job(&self, partition: &PartitionKey) -> Job {
-        self.metadata.job(partition).await.expect("a read").value.expect("a job")
+        self.metadata.get::<Job>(partition).await.expect("a read").value.expect("a job")
     }
 
     /// What a slice of a rebalancer came to, and what it has spent.

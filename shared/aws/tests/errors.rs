@@ -8,19 +8,20 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use dynashard_aws::{
-    DynamoItemStore, DynamoMetadataStore, OsEntropy, ServerClock, SystemClock, connect_local,
+    DynamoItemStore, DynamoRecordStore, OsEntropy, ServerClock, SystemClock, connect_local,
 };
 use dynashard_core::ports::{
-    Action, Arrival, Clock, Condition, Consistency, Dated, Expected, ItemStore, MetadataStore,
-    ShardPage, ShardQuery, SortRange, StoreError, Transfer, Transferred, World, Write,
+    Action, Arrival, Clock, Condition, Consistency, Dated, Expected, ItemStore, ReadRecords,
+    RecordStore, ShardPage, ShardQuery, SortRange, StoreError, Transfer, Transferred, World, Write,
 };
 use dynashard_core::query::PageBudget;
 use dynashard_core::{
     AttributeValue, Attributes, Code, CollectionMetadata, Deadline, Directory, DirectoryItem,
-    Error, Generation, Lease, Reader, Settings, StoredItem, TableSchema, Throttle, ThrottleLimit,
-    Version,
+    Error, Generation, Job, Lease, Reader, Settings, StoredItem, TableSchema, Throttle,
+    ThrottleLimit, Version,
 };
 use dynashard_keys::{ItemKey, PartitionKey, PhysicalKey, Placement, ShardCount, ShardId, SortKey};
+use dynashard_testkit::{beginning, ending, enlisting};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
@@ -143,7 +144,7 @@ fn is_whole(received: &[u8]) -> bool {
 struct Stores {
     server: Server,
     items: DynamoItemStore,
-    metadata: DynamoMetadataStore,
+    metadata: DynamoRecordStore,
     clock: SystemClock,
 }
 
@@ -160,7 +161,7 @@ impl Stores {
         let table = || "table".to_owned();
         Self {
             items: DynamoItemStore::new(client.clone(), clock.clone(), table(), schema.clone()),
-            metadata: DynamoMetadataStore::new(client, table(), table(), schema),
+            metadata: DynamoRecordStore::new(client, table(), &schema),
             server,
             clock,
         }
@@ -177,7 +178,10 @@ impl Stores {
             self.items.get(&key(), None, strong).await.expect_err("a read that fails"),
             self.page().await.expect_err("a query that fails"),
             self.items.batch_get(&[key()], None, strong).await.expect_err("a batch that fails"),
-            self.metadata.get(&partition()).await.expect_err("a metadata read that fails"),
+            self.metadata
+                .get::<CollectionMetadata>(&partition())
+                .await
+                .expect_err("a metadata read that fails"),
         ]
     }
 
@@ -240,12 +244,12 @@ impl Stores {
 
 /// The request that gives a collection its metadata, as the first of all.
 async fn enlist(
-    store: &DynamoMetadataStore,
+    store: &DynamoRecordStore,
     metadata: &CollectionMetadata,
 ) -> Result<Dated<()>, StoreError> {
     let seen = DirectoryItem::default();
     let next = seen.with(&metadata.partition).expect("room");
-    store.enlist(&seen, &next, metadata, None).await
+    store.commit(&enlisting(&seen, &next, metadata, None)).await
 }
 
 fn partition() -> PartitionKey {
@@ -486,12 +490,12 @@ async fn a_failed_condition_brings_what_was_there() {
 #[tokio::test]
 async fn each_transaction_carries_its_own_token() {
     let stores = Stores::answering(200, &json!({ "Item": sound_job() })).await;
-    let job = stores.metadata.job(&partition()).await.expect("a sound job").value;
+    let job = stores.metadata.get::<Job>(&partition()).await.expect("a sound job").value;
     let job = job.expect("a job");
     let metadata = CollectionMetadata::stable(partition(), Placement::Xxh64, ShardCount::ONE, 1);
     let (began, finished) = (
-        stores.metadata.begin(&metadata, &metadata, Some(&job), &job).await,
-        stores.metadata.finish(&metadata, &metadata, &job).await,
+        stores.metadata.commit(&beginning(&metadata, &metadata, Some(&job), &job)).await,
+        stores.metadata.commit(&ending(&metadata, &metadata, &job)).await,
     );
     assert!(began.is_ok() && finished.is_ok(), "{began:?}, {finished:?}");
     let done = Ok(Transferred::Done { consumed_wcu: 0.0 });
@@ -598,7 +602,8 @@ async fn a_metadata_item_without_a_largest_count_is_read_by_its_history() {
     let mut item = metadata_in_forward();
     let largest = async |item: &Value| {
         let stores = Stores::answering(200, &json!({ "Item": item })).await;
-        let metadata = stores.metadata.get(&partition()).await.expect("sound").value;
+        let metadata =
+            stores.metadata.get::<CollectionMetadata>(&partition()).await.expect("sound").value;
         metadata.expect("a collection").largest_count.get()
     };
     assert_eq!(largest(&item).await, 8, "the count that it changes to");
@@ -609,7 +614,7 @@ async fn a_metadata_item_without_a_largest_count_is_read_by_its_history() {
     for wrong in [json!({ "N": "0" }), json!({ "S": "64" })] {
         item["_ds_max_shards"] = wrong;
         let stores = Stores::answering(200, &json!({ "Item": item })).await;
-        match stores.metadata.get(&partition()).await {
+        match stores.metadata.get::<CollectionMetadata>(&partition()).await {
             Err(StoreError::Corrupt(why)) => assert!(why.contains("_ds_max_shards"), "{why}"),
             other => panic!("{other:?}"),
         }
@@ -636,14 +641,18 @@ fn metadata_in_forward() -> Value {
 async fn a_damaged_metadata_item_names_the_field() {
     let whole = metadata_in_forward();
     let stores = Stores::answering(200, &json!({ "Item": whole.clone() })).await;
-    assert!(stores.metadata.get(&partition()).await.is_ok(), "the whole item is sound");
+    assert!(
+        stores.metadata.get::<CollectionMetadata>(&partition()).await.is_ok(),
+        "the whole item is sound"
+    );
 
     let mut left_over = whole.clone();
     left_over["phase"] = json!({ "S": "stable" });
     let stores = Stores::answering(200, &json!({ "Item": left_over })).await;
     let why =
         "the metadata item of \"EWR\" is damaged: from: is there, although the phase is stable";
-    let found = stores.metadata.get(&partition()).await.map(|found| found.value);
+    let found =
+        stores.metadata.get::<CollectionMetadata>(&partition()).await.map(|found| found.value);
     assert_eq!(found, Err(StoreError::Corrupt(why.to_owned())));
 
     let counts = ["0", "65537", "1.5", "-4"];
@@ -674,7 +683,7 @@ async fn a_damaged_metadata_item_names_the_field() {
                 item[field] = value.clone();
             }
             let stores = Stores::answering(200, &json!({ "Item": item })).await;
-            match stores.metadata.get(&partition()).await {
+            match stores.metadata.get::<CollectionMetadata>(&partition()).await {
                 Err(StoreError::Corrupt(why)) => {
                     let named = format!("the metadata item of \"EWR\" is damaged: {field}: ");
                     assert!(why.starts_with(&named), "{field} {value}: {why}");
@@ -726,7 +735,7 @@ fn sound_job() -> Value {
 async fn a_damaged_job_item_names_the_field() {
     let sound = sound_job();
     let stores = Stores::answering(200, &json!({ "Item": sound.clone() })).await;
-    assert!(stores.metadata.job(&partition()).await.is_ok(), "the whole item is sound");
+    assert!(stores.metadata.get::<Job>(&partition()).await.is_ok(), "the whole item is sound");
 
     let numbers = [json!({ "N": "-1" }), json!({ "N": "1.5" }), json!({ "S": "1" })];
     let counts = [json!({ "N": "0" }), json!({ "N": "65537" }), json!({ "BOOL": true })];
@@ -808,7 +817,7 @@ async fn a_damaged_job_item_names_the_field() {
                 map[field] = value.clone();
             }
             let stores = Stores::answering(200, &json!({ "Item": item })).await;
-            match stores.metadata.job(&partition()).await {
+            match stores.metadata.get::<Job>(&partition()).await {
                 Err(StoreError::Corrupt(why)) => {
                     let named = format!("the job item of \"EWR\" is damaged: {field}: ");
                     assert!(why.starts_with(&named), "{field} {value}: {why}");

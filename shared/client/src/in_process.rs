@@ -58,7 +58,7 @@ impl InProcess {
         let mut settings = Settings { schema, ..Settings::default() };
         settings.scaling = ScalingPolicy { mode: ScalingMode::Off, ..settings.scaling };
         let unpinned = directory(settings.clone());
-        let pinned = unpinned.pinned(Deadline::after(unpinned.now(), TIMEOUT)).await?;
+        let pinned = unpinned.pinned().read(Deadline::after(unpinned.now(), TIMEOUT)).await?;
         let pinned = pinned.ok_or_else(|| {
             let why = "no settings are pinned in the metadata table: no function of the stack has run yet";
             ClientError::refused(Code::SettingsMismatch.as_str(), why)

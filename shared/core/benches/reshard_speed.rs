@@ -20,7 +20,7 @@ use dynashard_core::ports::{
 };
 use dynashard_core::{
     Advance, Attributes, CollectionMetadata, Deadline, Directory, Fields, Generation, LaneKey,
-    Phase, Rebalancer, Scaler, Settings, StoredItem, Throttle, Version,
+    Owner, Phase, Rebalancer, Scaler, Settings, StoredItem, Throttle, Version,
 };
 use dynashard_keys::{
     ItemKey, PartitionKey, PhysicalKey, PhysicalPartitionKey, Placement, ShardCount, ShardId,
@@ -344,5 +344,17 @@ impl ItemStore for Partitions {
     async fn query(&self, query: &ShardQuery) -> Result<ShardPage, StoreError> {
         self.clock.sleep(ROUND_TRIP).await;
         self.memory.query(query).await
+    }
+
+    async fn owner(&self) -> Result<Option<Owner>, StoreError> {
+        self.memory.owner().await
+    }
+
+    async fn claim(&self, owner: &Owner) -> Result<(), StoreError> {
+        self.memory.claim(owner).await
+    }
+
+    async fn locally_indexed_bytes(&self) -> Result<Option<u64>, StoreError> {
+        self.memory.locally_indexed_bytes().await
     }
 }

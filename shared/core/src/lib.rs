@@ -34,10 +34,10 @@ pub use model::decision::{Action, Bound, Decision, Diagnosis, Figures, Outcome, 
 pub use model::directory_item::DirectoryItem;
 pub use model::error::{Code, Error, Kind};
 pub use model::fields::{Fields, MAX_FIELDS};
-pub use model::grant::Grant;
+pub use model::grant::{Counted, Grant};
 pub use model::grow_keys::{EmptyPattern, GrowKeys};
 pub use model::heat::{AlarmStatus, HeatWindow, HotKey, Rearm, Throttles};
-pub use model::history::{DecidedBy, DecisionHistory, DecisionRecord, DecisionsPage};
+pub use model::history::{DecidedBy, DecisionHistory, DecisionRecord};
 pub use model::item::{
     AttributeValue, Attributes, MAX_DEPTH, MAX_ITEM_BYTES, NewItem, StoredItem, check_values,
     checked_patch, item_bytes,

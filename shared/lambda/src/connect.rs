@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use dynashard_api::settings::ConfigError;
 use dynashard_aws::{
-    CloudWatchHeat, DynamoItemStore, DynamoMetadataStore, OsEntropy, ServerClock, SystemClock,
+    CloudWatchHeat, DynamoItemStore, DynamoRecordStore, OsEntropy, ServerClock, SystemClock,
 };
 use dynashard_core::ports::World;
 use dynashard_core::{Directory, Reader, Writer};
@@ -29,7 +29,7 @@ impl Config {
     pub async fn connect_reader(self) -> Reader {
         let metrics = self.metrics();
         let directory = self.connect_unpinned().await;
-        let telemetry = HeatTelemetry::new(metrics, Arc::clone(&directory.world().clock));
+        let telemetry = HeatTelemetry::new(metrics, Arc::clone(&directory.context().world().clock));
         Reader::new(directory).with_telemetry(Arc::new(telemetry))
     }
 
@@ -45,7 +45,7 @@ impl Config {
     pub async fn connect_writer(self) -> Writer {
         let metrics = self.metrics();
         let directory = self.connect().await;
-        let telemetry = HeatTelemetry::new(metrics, Arc::clone(&directory.world().clock));
+        let telemetry = HeatTelemetry::new(metrics, Arc::clone(&directory.context().world().clock));
         Writer::new(directory).with_telemetry(Arc::new(telemetry))
     }
 
@@ -65,10 +65,9 @@ impl Config {
     }
 
     fn directory(self, client: dynashard_aws::Client, clock: SystemClock) -> Directory {
-        let (main_table, schema) = (self.main_table, self.settings.schema.clone());
-        let items =
-            DynamoItemStore::new(client.clone(), clock.clone(), main_table.clone(), schema.clone());
-        let metadata = DynamoMetadataStore::new(client, self.metadata_table, main_table, schema);
-        Directory::new(World::new(items, metadata, clock, OsEntropy), self.settings)
+        let schema = self.settings.schema.clone();
+        let records = DynamoRecordStore::new(client.clone(), self.metadata_table, &schema);
+        let items = DynamoItemStore::new(client, clock.clone(), self.main_table, schema);
+        Directory::new(World::new(items, records, clock, OsEntropy), self.settings)
     }
 }

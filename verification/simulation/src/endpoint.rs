@@ -4,13 +4,10 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use dynashard_core::ports::{
-    BatchPage, CollectionsPage, Consistency, Dated, ItemStore, MetadataStore, Metered, ShardPage,
-    ShardQuery, StoreError, Transfer, Transferred, Write,
+    BatchPage, Change, Consistency, Dated, ItemStore, List, Listed, Metered, Page, Record,
+    RecordKey, RecordStore, ShardPage, ShardQuery, StoreError, Transfer, Transferred, Write,
 };
-use dynashard_core::{
-    Addition, CollectionMetadata, DecisionHistory, DecisionsPage, DirectoryItem, Fields, Grant,
-    Job, Ledger, LedgerKind, Owner, StoredItem,
-};
+use dynashard_core::{Addition, Fields, Ledger, LedgerKind, Owner, StoredItem};
 use dynashard_keys::{PartitionKey, PhysicalKey};
 
 use crate::kernel::Kernel;
@@ -142,44 +139,15 @@ impl ItemStore for Endpoint {
             };
         Ok(self.call(name, Kind::Read, execute).await?.value)
     }
-}
-
-#[async_trait]
-impl MetadataStore for Endpoint {
-    async fn get(
-        &self,
-        partition: &PartitionKey,
-    ) -> Result<Dated<Option<CollectionMetadata>>, StoreError> {
-        let name = || format!("get metadata {partition}");
-        let partition = partition.clone();
-        let get = at_once(move |tables, _, now| Ok(tables.metadata_of(&partition, now)));
-        self.call(name, Kind::Read, get).await
-    }
-
-    async fn directory(&self) -> Result<Dated<Option<DirectoryItem>>, StoreError> {
-        let get = at_once(move |tables, _, now| Ok(tables.directory(now)));
-        self.call(|| "get the directory".to_owned(), Kind::Read, get).await
-    }
-
-    async fn save_directory(
-        &self,
-        seen: &DirectoryItem,
-        next: &DirectoryItem,
-    ) -> Result<Dated<()>, StoreError> {
-        let name = || format!("save the directory with {:?}", next.pinned);
-        let change = (seen.rev, next.clone());
-        let save = at_once(move |tables, _, now| tables.save_directory(change.clone(), now));
-        self.call(name, Kind::Write(None), save).await
-    }
 
     async fn owner(&self) -> Result<Option<Owner>, StoreError> {
         let get = at_once(move |tables, _, _| Ok(tables.owner.clone()));
         Ok(self.call(|| "get the owner".to_owned(), Kind::Read, get).await?.value)
     }
 
-    async fn claim(&self, stack_id: &str) -> Result<(), StoreError> {
-        let stack_id = stack_id.to_owned();
-        let claim = at_once(move |tables, _, _| tables.claim(&stack_id));
+    async fn claim(&self, owner: &Owner) -> Result<(), StoreError> {
+        let owner = owner.clone();
+        let claim = at_once(move |tables, _, _| tables.claim(&owner));
         self.call(|| "claim the main table".to_owned(), Kind::Write(None), claim).await?;
         Ok(())
     }
@@ -188,190 +156,58 @@ impl MetadataStore for Endpoint {
     async fn locally_indexed_bytes(&self) -> Result<Option<u64>, StoreError> {
         Ok(None)
     }
+}
 
-    async fn enlist(
-        &self,
-        seen: &DirectoryItem,
-        next: &DirectoryItem,
-        metadata: &CollectionMetadata,
-        job: Option<&Job>,
-    ) -> Result<Dated<()>, StoreError> {
-        let name = || format!("enlist {metadata:?}");
+#[async_trait]
+impl RecordStore for Endpoint {
+    fn table(&self) -> &'static str {
+        "metadata"
+    }
+
+    async fn read(&self, key: &RecordKey) -> Result<Dated<Option<Record>>, StoreError> {
+        let name = || format!("read {key}");
+        let key = key.clone();
+        let read = at_once(move |tables, _, now| Ok(tables.record(&key, now)));
+        self.call(name, Kind::Read, read).await
+    }
+
+    async fn commit(&self, changes: &[Change]) -> Result<Dated<()>, StoreError> {
+        let name = || format!("commit {changes:?}");
         let within = self.terms().visible_within;
-        let (seen, next) = (seen.rev, next.clone());
-        let (metadata, job) = (metadata.clone(), job.cloned());
-        let enlist = at_once(move |tables, kernel, now| {
-            let visible = Self::visibility(kernel, now, within);
-            let listed = (seen, next.clone());
-            tables.enlist(listed, &metadata, job.as_ref(), visible, now + index_lag(kernel), now)
+        let changes = changes.to_vec();
+        let commit = at_once(move |tables, kernel, now| {
+            // Only what enlists a collection is read in two steps, and so seen in part.
+            let enlists = changes.len() > 1
+                && changes.iter().any(|change| change.key == RecordKey::Directory);
+            let visible = if enlists { Self::visibility(kernel, now, within) } else { [now; 2] };
+            let changes_metadata = |change: &Change| matches!(change.key, RecordKey::Collection(_));
+            let indexed_at =
+                if changes.iter().any(changes_metadata) { now + index_lag(kernel) } else { now };
+            tables.commit(&changes, visible, indexed_at, now)
         });
-        self.call(name, Kind::Write(None), enlist).await
+        self.call(name, Kind::Write(None), commit).await
     }
 
-    async fn count_enlisting(&self, grant: &Grant, hash: u64) -> Result<(), StoreError> {
-        let name = || format!("count {hash} to {grant:?}");
-        let grant = grant.clone();
-        let count = at_once(move |tables, _, _| tables.count_enlisting(&grant, hash));
-        self.call(name, Kind::Write(None), count).await?;
-        Ok(())
-    }
-
-    async fn update(
-        &self,
-        seen: &CollectionMetadata,
-        next: &CollectionMetadata,
-    ) -> Result<Dated<()>, StoreError> {
-        let name = || format!("update metadata to {next:?}");
-        let (seen, next) = (seen.clone(), next.clone());
-        let update = at_once(move |tables, kernel, now| {
-            tables.update(&seen, &next, now + index_lag(kernel), now)
-        });
-        self.call(name, Kind::Write(None), update).await
-    }
-
-    async fn job(&self, partition: &PartitionKey) -> Result<Dated<Option<Job>>, StoreError> {
-        let name = || format!("get job {partition}");
-        let partition = partition.clone();
-        let get = at_once(move |tables, _, now| Ok(tables.job_of(&partition, now)));
-        self.call(name, Kind::Read, get).await
-    }
-
-    async fn begin(
-        &self,
-        seen: &CollectionMetadata,
-        next: &CollectionMetadata,
-        seen_job: Option<&Job>,
-        job: &Job,
-    ) -> Result<Dated<()>, StoreError> {
-        let name = || format!("begin {next:?}");
-        let (seen, next) = (seen.clone(), next.clone());
-        let (seen_job, job) = (seen_job.cloned(), job.clone());
-        let begin = at_once(move |tables, kernel, now| {
-            let indexed_at = now + index_lag(kernel);
-            tables.begin(&seen, &next, seen_job.as_ref(), &job, indexed_at, now)
-        });
-        self.call(name, Kind::Write(None), begin).await
-    }
-
-    async fn save_job(&self, seen: &Job, next: &Job) -> Result<Dated<()>, StoreError> {
-        let name = || format!("save job {next:?}");
-        let (seen, next) = (seen.clone(), next.clone());
-        let save = at_once(move |tables, _, now| tables.save_job(&seen, &next, now));
-        self.call(name, Kind::Write(None), save).await
-    }
-
-    async fn call_lane(
-        &self,
-        partition: &PartitionKey,
-        lane: u32,
-        _call: u64,
-    ) -> Result<(), StoreError> {
-        let name = || format!("call lane {lane} of {partition:?}");
-        let partition = partition.clone();
-        let call = at_once(move |tables, _, _| {
-            tables.call_lane(&partition, lane);
-            Ok(())
-        });
-        self.call(name, Kind::Write(None), call).await.map(|dated| dated.value)
-    }
-
-    async fn remove_lane(&self, partition: &PartitionKey, lane: u32) -> Result<(), StoreError> {
-        let name = || format!("remove lane {lane} of {partition:?}");
-        let partition = partition.clone();
-        let remove = at_once(move |tables, _, _| {
-            tables.remove_lane(&partition, lane);
-            Ok(())
-        });
-        self.call(name, Kind::Write(None), remove).await.map(|dated| dated.value)
-    }
-
-    async fn finish(
-        &self,
-        seen: &CollectionMetadata,
-        next: &CollectionMetadata,
-        seen_job: &Job,
-    ) -> Result<Dated<()>, StoreError> {
-        let name = || format!("finish {next:?}");
-        let (seen, next, seen_job) = (seen.clone(), next.clone(), seen_job.clone());
-        let finish = at_once(move |tables, kernel, now| {
-            let indexed_at = now + index_lag(kernel);
-            tables.finish(&seen, &next, &seen_job, indexed_at, now)
-        });
-        self.call(name, Kind::Write(None), finish).await
-    }
-
-    async fn resharding(&self, after: Option<&str>) -> Result<CollectionsPage, StoreError> {
-        let name = || format!("query the index after {after:?}");
-        let after = after.map(str::to_owned);
-        let query = at_once(move |tables, kernel, now| {
-            let most = kernel.draw(|random| random.index(3)) + 1;
-            Ok(tables.resharding(after.as_deref(), most, now))
-        });
-        Ok(self.call(name, Kind::Read, query).await?.value)
-    }
-
-    async fn grown(&self, _after: Option<&str>) -> Result<CollectionsPage, StoreError> {
-        Ok(CollectionsPage::default())
-    }
-
-    async fn ledger(
-        &self,
-        partition: &PartitionKey,
-        kind: LedgerKind,
-    ) -> Result<Dated<Ledger>, StoreError> {
-        let name = || format!("get the {kind:?} of {partition}");
-        let key = (partition.clone(), kind);
-        let get =
-            at_once(move |tables, _, _| Ok(tables.ledgers.get(&key).cloned().unwrap_or_default()));
-        self.call(name, Kind::Read, get).await
-    }
-
-    async fn add_to_ledger(
+    async fn add(
         &self,
         partition: &PartitionKey,
         kind: LedgerKind,
         addition: &Addition,
     ) -> Result<Dated<Ledger>, StoreError> {
         let name = || format!("add to the {kind:?} of {partition}");
-        let (key, addition) = ((partition.clone(), kind), addition.clone());
-        let add = at_once(move |tables, _, _| {
-            let ledger = tables.ledgers.entry(key.clone()).or_default();
-            ledger.apply(&addition);
-            Ok(ledger.clone())
-        });
+        let (partition, addition) = (partition.clone(), addition.clone());
+        let add = at_once(move |tables, _, _| Ok(tables.records.add(&partition, kind, &addition)));
         self.call(name, Kind::Write(None), add).await
     }
 
-    async fn decisions(&self, partition: &PartitionKey) -> Result<DecisionHistory, StoreError> {
-        let name = || format!("get the decisions about {partition}");
-        let key = partition.clone();
-        let get = at_once(move |tables, _, _| {
-            Ok(tables.decisions.get(&key).cloned().unwrap_or_default())
+    async fn list(&self, list: List, after: Option<&str>) -> Result<Page<Listed>, StoreError> {
+        let name = || format!("query the list {list:?} after {after:?}");
+        let after = after.map(str::to_owned);
+        let query = at_once(move |tables, kernel, now| {
+            let most = kernel.draw(|random| random.index(3)) + 1;
+            Ok(tables.list(list, after.as_deref(), most, now))
         });
-        Ok(self.call(name, Kind::Read, get).await?.value)
-    }
-
-    async fn save_decisions(
-        &self,
-        partition: &PartitionKey,
-        seen: &DecisionHistory,
-        next: &DecisionHistory,
-    ) -> Result<(), StoreError> {
-        let name = || format!("save the decisions about {partition}");
-        let (key, seen, next) = (partition.clone(), seen.rev, next.clone());
-        let save = at_once(move |tables, _, _| {
-            let history = tables.decisions.entry(key.clone()).or_default();
-            if history.rev != seen {
-                return Err(StoreError::ConditionFailed { existing: None });
-            }
-            history.clone_from(&next);
-            Ok(())
-        });
-        self.call(name, Kind::Write(None), save).await.map(|dated| dated.value)
-    }
-
-    async fn all_decisions(&self, _after: Option<&str>) -> Result<DecisionsPage, StoreError> {
-        Ok(DecisionsPage::default())
+        Ok(self.call(name, Kind::Read, query).await?.value)
     }
 }
 

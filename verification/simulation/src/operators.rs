@@ -63,8 +63,8 @@ pub(crate) async fn change_lease(world: World, value: Duration) {
             let command = world.start(Role::Function, |directory| directory);
             let carry_out = move |directory: Arc<Directory>, deadline| async move {
                 match step {
-                    Step::Announce => directory.announce(change, deadline).await,
-                    Step::Complete => directory.complete(change, deadline).await,
+                    Step::Announce => directory.pinned().announce(change, deadline).await,
+                    Step::Complete => directory.pinned().complete(change, deadline).await,
                 }
             };
             let reply = world.call(&command, COMMAND_TIME, carry_out).await;

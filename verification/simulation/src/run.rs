@@ -114,8 +114,8 @@ fn come_to_rest(world: &World, executor: &mut Executor) {
         if world.kernel.now() >= bound {
             let tables = world.network.tables();
             let what = format!(
-                "still not closed {:?} after the last accident: {:?} {:?}",
-                bound, tables.metadata, tables.jobs
+                "still not closed {:?} after the last accident: {:?}",
+                bound, tables.records
             );
             world.history().violations.push(what);
             return;
@@ -145,7 +145,7 @@ fn inspect(world: &World) {
             continue;
         };
         let cold = CollectionMetadata::cold(partition.clone(), world.settings().placement);
-        let metadata = tables.metadata.get(&partition).unwrap_or(&cold);
+        let metadata = tables.records.get(&partition).unwrap_or(cold);
         let shard = suffix.unwrap_or(metadata.placement.first());
         if item.generation > metadata.generation {
             history.violations.push(format!("{at:?} is ahead of its metadata: {item:?}"));

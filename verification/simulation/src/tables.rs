@@ -1,28 +1,25 @@
 //! What lies at the server: both tables, and what one request does to them at one moment.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::time::Duration;
 
 use dynashard_core::ports::{
-    Action, Arrival, BatchPage, CollectionsPage, Condition, MAX_KEYS_PER_BATCH_GET, ShardPage,
-    ShardQuery, StoreError, Transfer, Transferred, Write,
+    Action, Arrival, BatchPage, Change, Condition, List, Listed, MAX_KEYS_PER_BATCH_GET, Page,
+    Record, RecordKey, Seen, ShardPage, ShardQuery, StoreError, Transfer, Transferred, Write,
 };
-use dynashard_core::{
-    CollectionMetadata, DecisionHistory, DirectoryItem, Generation, Grant, Job, Ledger, LedgerKind,
-    Owner, Phase, PinnedTime, StoredItem,
-};
+use dynashard_core::{DirectoryItem, Generation, Owner, Phase, Pinned, PinnedTime, StoredItem};
 use dynashard_keys::{PartitionKey, PhysicalKey, PhysicalPartitionKey, SortKey};
+use dynashard_testkit::{Records, page};
 
 /// Both tables.
 #[derive(Debug, Default)]
 pub(crate) struct Tables {
     shards: BTreeMap<PhysicalPartitionKey, BTreeMap<SortKey, Cell>>,
-    directory: DirectoryItem,
+    pub(crate) records: Records,
     pub(crate) owner: Option<Owner>,
     /// The last transaction that has enlisted a collection, while reads may see it in part.
-    enlisting: Vec<Enlisting>,
-    pub(crate) metadata: BTreeMap<PartitionKey, CollectionMetadata>,
-    pub(crate) jobs: BTreeMap<PartitionKey, Job>,
+    enlisting: Option<Enlisting>,
+    /// Which collections the index lists, as far as it shows.
     index: BTreeMap<PartitionKey, bool>,
     /// Changes of the index that are not visible yet.
     index_lag: VecDeque<(Duration, PartitionKey, bool)>,
@@ -31,12 +28,6 @@ pub(crate) struct Tables {
     /// Collections whose metadata or job changed since the last look, or one of whose lanes was called:
     /// each with that lane, or 0.
     pub(crate) changed: Vec<(PartitionKey, u32)>,
-    /// The items by which rebalancers are called to collections beside those of their jobs.
-    lanes: BTreeSet<(PartitionKey, u32)>,
-    pub(crate) ledgers: BTreeMap<(PartitionKey, LedgerKind), Ledger>,
-    pub(crate) decisions: BTreeMap<PartitionKey, DecisionHistory>,
-    /// What is counted to each grant, by the key of the grant.
-    granted: BTreeMap<String, BTreeSet<u64>>,
     /// When the request that is being executed is answered, if ever: strong reads see what it did from then on (A3).
     pub(crate) answered_at: Option<Duration>,
     /// Requests that DynamoDB would have refused as wrong.
@@ -47,16 +38,24 @@ pub(crate) struct Tables {
 #[derive(Debug)]
 struct Enlisting {
     partition: PartitionKey,
-    /// When strong reads see the metadata.
+    /// When strong reads see the metadata, with the job.
     metadata_visible: Duration,
     /// When they see the collection listed.
     list_visible: Duration,
-    before: DirectoryItem,
+    before: Option<DirectoryItem>,
 }
 
 impl Enlisting {
-    fn is_over(&self) -> Duration {
-        self.metadata_visible.max(self.list_visible)
+    /// Whether the transaction holds a record, which refuses other changes meanwhile.
+    fn holds(&self, key: &RecordKey, now: Duration) -> bool {
+        now < self.metadata_visible.max(self.list_visible)
+            && match key {
+                RecordKey::Directory => true,
+                RecordKey::Collection(partition) | RecordKey::Job(partition) => {
+                    *partition == self.partition
+                }
+                _ => false,
+            }
     }
 }
 
@@ -144,8 +143,7 @@ impl Tables {
 
     /// Whether the directory pins an attribute by which items expire.
     pub(crate) fn pins_expiry(&self) -> bool {
-        let pinned = self.directory.pinned.as_ref();
-        pinned.is_some_and(|pinned| !pinned.ttl_attributes.is_empty())
+        self.pinned().is_some_and(|pinned| !pinned.ttl_attributes.is_empty())
     }
 
     pub(crate) fn get(&self, key: &PhysicalKey, now: Duration) -> Option<StoredItem> {
@@ -286,231 +284,118 @@ impl Tables {
         })
     }
 
-    /// The metadata that a strong read sees.
-    pub(crate) fn metadata_of(
-        &self,
-        partition: &PartitionKey,
-        now: Duration,
-    ) -> Option<CollectionMetadata> {
-        let hides = |enlisting: &&Enlisting| {
-            enlisting.partition == *partition && now < enlisting.metadata_visible
-        };
-        if self.enlisting.iter().any(|enlisting| hides(&enlisting)) {
-            return None;
-        }
-        self.metadata.get(partition).cloned()
-    }
-
-    /// The job that a strong read sees.
-    pub(crate) fn job_of(&self, partition: &PartitionKey, now: Duration) -> Option<Job> {
-        self.metadata_of(partition, now)?;
-        self.jobs.get(partition).cloned()
-    }
-
-    /// The directory item that a strong read sees.
-    pub(crate) fn directory(&self, now: Duration) -> Option<DirectoryItem> {
-        let hides = |enlisting: &&Enlisting| now < enlisting.list_visible;
-        let before = self.enlisting.iter().find(hides).map(|enlisting| enlisting.before.clone());
-        Some(before.unwrap_or_else(|| self.directory.clone())).filter(|item| item.rev > 0)
-    }
-
-    /// Whether a transaction that enlists a collection is not over for its metadata.
-    fn is_being_enlisted(&self, partition: &PartitionKey, now: Duration) -> bool {
-        let holds = |enlisting: &Enlisting| enlisting.partition == *partition;
-        self.enlisting.iter().any(|enlisting| holds(enlisting) && now < enlisting.is_over())
+    fn pinned(&self) -> Option<Pinned> {
+        self.records.get::<DirectoryItem>(&())?.pinned
     }
 
     /// What is pinned of T.
     pub(crate) fn pinned_term(&self) -> Option<PinnedTime> {
-        self.directory.pinned.as_ref().map(|pinned| pinned.lease_term)
+        self.pinned().map(|pinned| pinned.lease_term)
     }
 
-    pub(crate) fn claim(&mut self, stack_id: &str) -> Result<(), StoreError> {
+    pub(crate) fn claim(&mut self, owner: &Owner) -> Result<(), StoreError> {
         if self.owner.is_some() {
             return Err(StoreError::ConditionFailed { existing: None });
         }
-        let metadata_table = "metadata".to_owned();
-        self.owner = Some(Owner { stack_id: stack_id.to_owned(), metadata_table });
+        self.owner = Some(owner.clone());
         Ok(())
     }
 
-    pub(crate) fn save_directory(
+    /// The record that a strong read sees.
+    pub(crate) fn record(&self, key: &RecordKey, now: Duration) -> Option<Record> {
+        if let Some(enlisting) = &self.enlisting {
+            match key {
+                RecordKey::Directory if now < enlisting.list_visible => {
+                    return enlisting.before.clone().map(Record::Directory);
+                }
+                RecordKey::Collection(of) | RecordKey::Job(of)
+                    if *of == enlisting.partition && now < enlisting.metadata_visible =>
+                {
+                    return None;
+                }
+                _ => {}
+            }
+        }
+        self.records.read(key).cloned()
+    }
+
+    /// `visible` says when strong reads see the halves of what enlists a collection: the metadata, with the job, and the
+    /// list.
+    pub(crate) fn commit(
         &mut self,
-        (seen, next): (u64, DirectoryItem),
-        now: Duration,
-    ) -> Result<(), StoreError> {
-        if self.enlisting.iter().any(|enlisting| now < enlisting.is_over()) {
-            return Err(StoreError::Conflict);
-        }
-        if self.directory.rev != seen {
-            return Err(StoreError::ConditionFailed { existing: None });
-        }
-        self.directory = next;
-        Ok(())
-    }
-
-    pub(crate) fn count_enlisting(&mut self, grant: &Grant, hash: u64) -> Result<(), StoreError> {
-        let counted = self.granted.entry(grant.key().to_owned()).or_default();
-        let has_room = u32::try_from(counted.len()).is_ok_and(|count| count < grant.most());
-        if !has_room && !counted.contains(&hash) {
-            return Err(StoreError::ConditionFailed { existing: None });
-        }
-        counted.insert(hash);
-        Ok(())
-    }
-
-    /// `visible` says when strong reads see the metadata, with the job, and the list change.
-    pub(crate) fn enlist(
-        &mut self,
-        (seen, next): (u64, DirectoryItem),
-        metadata: &CollectionMetadata,
-        job: Option<&Job>,
+        changes: &[Change],
         visible: [Duration; 2],
         indexed_at: Duration,
         now: Duration,
     ) -> Result<(), StoreError> {
-        self.enlisting.retain(|enlisting| now < enlisting.is_over());
-        if !self.enlisting.is_empty() {
+        let is_held = |Change { key, .. }: &Change| {
+            self.enlisting.as_ref().is_some_and(|enlisting| enlisting.holds(key, now))
+        };
+        if changes.iter().any(is_held) {
             return Err(StoreError::Conflict);
         }
-        let partition = metadata.partition.clone();
-        if self.directory.rev != seen || self.metadata.contains_key(&partition) {
-            return Err(StoreError::ConditionFailed { existing: None });
-        }
+        let before = self.records.get::<DirectoryItem>(&());
+        self.records.commit(changes)?;
         let [metadata_visible, list_visible] = self.by_the_answer(visible);
-        let before = std::mem::replace(&mut self.directory, next);
-        let enlisting =
-            Enlisting { partition: partition.clone(), metadata_visible, list_visible, before };
-        self.enlisting.push(enlisting);
-        self.jobs.extend(job.map(|job| (partition.clone(), job.clone())));
-        self.publish(metadata, indexed_at);
+        for Change { key, seen, next } in changes {
+            match (key, next) {
+                (RecordKey::Collection(partition), Some(Record::Collection(next))) => {
+                    let was_in_move = matches!(seen, Seen::Record(seen) if matches!(
+                        &**seen, Record::Collection(seen) if matches!(seen.phase, Phase::Move { .. })
+                    ));
+                    if was_in_move && next.phase == Phase::Stable {
+                        self.closed.insert((partition.clone(), next.generation), now);
+                    }
+                    if *seen == Seen::Nothing {
+                        let (partition, before) = (partition.clone(), before.clone());
+                        self.enlisting =
+                            Some(Enlisting { partition, metadata_visible, list_visible, before });
+                    }
+                    self.changed.push((partition.clone(), 0));
+                    let last = self.index_lag.back().map(|(last, ..)| *last);
+                    let indexed_at = last.map_or(indexed_at, |last| indexed_at.max(last));
+                    let entry = (indexed_at, partition.clone(), next.needs_rebalancing());
+                    self.index_lag.push_back(entry);
+                }
+                (RecordKey::Job(partition), Some(Record::Job(job))) if job.yielded => {
+                    self.changed.push((partition.clone(), 0));
+                }
+                (RecordKey::Lane(partition, lane), Some(_)) => {
+                    self.changed.push((partition.clone(), *lane));
+                }
+                _ => {}
+            }
+        }
         Ok(())
     }
 
-    /// Seed 000's lock, as every store has to keep it.
-    fn is_as_seen(&self, seen: &CollectionMetadata) -> bool {
-        let lock = |metadata: &CollectionMetadata| (metadata.rev, metadata.last_updated_secs);
-        self.metadata.get(&seen.partition).map(lock) == Some(lock(seen))
-    }
-
-    fn job_is_as_seen(&self, partition: &PartitionKey, seen: Option<&Job>) -> bool {
-        let lock = |job: &Job| (job.generation, job.rev);
-        self.jobs.get(partition).map(lock) == seen.map(lock)
-    }
-
-    pub(crate) fn update(
+    /// A list as its index shows it now, in pages of `most`.
+    pub(crate) fn list(
         &mut self,
-        seen: &CollectionMetadata,
-        next: &CollectionMetadata,
-        indexed_at: Duration,
-        now: Duration,
-    ) -> Result<(), StoreError> {
-        if self.is_being_enlisted(&seen.partition, now) {
-            return Err(StoreError::Conflict);
-        }
-        if !self.is_as_seen(seen) {
-            return Err(StoreError::ConditionFailed { existing: None });
-        }
-        if matches!(seen.phase, Phase::Move { .. }) && next.phase == Phase::Stable {
-            self.closed.insert((next.partition.clone(), next.generation), now);
-        }
-        self.publish(next, indexed_at);
-        Ok(())
-    }
-
-    fn publish(&mut self, next: &CollectionMetadata, indexed_at: Duration) {
-        self.metadata.insert(next.partition.clone(), next.clone());
-        self.changed.push((next.partition.clone(), 0));
-        let indexed_at =
-            self.index_lag.back().map_or(indexed_at, |(last, ..)| indexed_at.max(*last));
-        self.index_lag.push_back((indexed_at, next.partition.clone(), next.needs_rebalancing()));
-    }
-
-    pub(crate) fn begin(
-        &mut self,
-        seen: &CollectionMetadata,
-        next: &CollectionMetadata,
-        seen_job: Option<&Job>,
-        job: &Job,
-        indexed_at: Duration,
-        now: Duration,
-    ) -> Result<(), StoreError> {
-        if !self.job_is_as_seen(&seen.partition, seen_job) {
-            return Err(StoreError::ConditionFailed { existing: None });
-        }
-        self.update(seen, next, indexed_at, now)?;
-        self.jobs.insert(job.partition.clone(), job.clone());
-        Ok(())
-    }
-
-    pub(crate) fn save_job(
-        &mut self,
-        seen: &Job,
-        next: &Job,
-        now: Duration,
-    ) -> Result<(), StoreError> {
-        if self.is_being_enlisted(&seen.partition, now) {
-            return Err(StoreError::Conflict);
-        }
-        if !self.job_is_as_seen(&seen.partition, Some(seen)) {
-            return Err(StoreError::ConditionFailed { existing: None });
-        }
-        if next.yielded {
-            self.changed.push((next.partition.clone(), 0));
-        }
-        self.jobs.insert(next.partition.clone(), next.clone());
-        Ok(())
-    }
-
-    pub(crate) fn call_lane(&mut self, partition: &PartitionKey, lane: u32) {
-        self.lanes.insert((partition.clone(), lane));
-        self.changed.push((partition.clone(), lane));
-    }
-
-    pub(crate) fn remove_lane(&mut self, partition: &PartitionKey, lane: u32) {
-        self.lanes.remove(&(partition.clone(), lane));
-    }
-
-    pub(crate) fn finish(
-        &mut self,
-        seen: &CollectionMetadata,
-        next: &CollectionMetadata,
-        seen_job: &Job,
-        indexed_at: Duration,
-        now: Duration,
-    ) -> Result<(), StoreError> {
-        if !self.job_is_as_seen(&seen.partition, Some(seen_job)) {
-            return Err(StoreError::ConditionFailed { existing: None });
-        }
-        self.update(seen, next, indexed_at, now)?;
-        self.jobs.remove(&seen.partition);
-        Ok(())
-    }
-
-    /// The sparse index as it is visible now, in pages of `most`.
-    pub(crate) fn resharding(
-        &mut self,
+        list: List,
         after: Option<&str>,
         most: usize,
         now: Duration,
-    ) -> CollectionsPage {
+    ) -> Page<Listed> {
         while let Some((_, partition, needs)) = self.index_lag.pop_front_if(|(at, ..)| *at <= now) {
             self.index.insert(partition, needs);
         }
-        let needing =
-            self.index.iter().filter(|(_, needs)| **needs).map(|(partition, _)| partition);
-        let mut rest =
-            needing.filter(|partition| after.is_none_or(|after| partition.as_str() > after));
-        let partitions = rest.by_ref().take(most).cloned().collect::<Vec<_>>();
-        let next = partitions.last().filter(|_| rest.next().is_some());
-        let next = next.map(ToString::to_string);
-        CollectionsPage { partitions, damaged: Vec::new(), next }
+        let key = |listed: &Listed| listed.partition.to_string();
+        if list != List::Resharding {
+            return page(self.records.listed(list), key, after, most);
+        }
+        let listed = self.index.iter().filter(|(_, needs)| **needs);
+        let listed = listed.map(|(of, _)| Listed { partition: of.clone(), decisions: None });
+        page(listed, key, after, most)
     }
 
     /// Whether nothing is left for the rebalancer to do.
     pub(crate) fn is_settled(&self) -> bool {
-        let at_rest = |metadata: &CollectionMetadata| !metadata.needs_rebalancing();
-        self.jobs.is_empty() && self.metadata.values().all(at_rest)
+        self.records.iter().all(|(_, record)| match record {
+            Record::Job(_) => false,
+            Record::Collection(metadata) => !metadata.needs_rebalancing(),
+            _ => true,
+        })
     }
 
     fn refuse<T>(&mut self, what: &str) -> Result<T, StoreError> {

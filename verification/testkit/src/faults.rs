@@ -6,13 +6,11 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use dynashard_core::ports::{
-    Arrival, BatchPage, Clock, CollectionCatalog, CollectionsPage, Consistency, Dated, ItemStore,
-    MetadataStore, Metered, ShardPage, ShardQuery, StoreError, Transfer, Transferred, Write,
+    Arrival, BatchPage, Change, Clock, CollectionCatalog, Consistency, Dated, ItemStore, List,
+    Listed, Metered, Page, Record, RecordKey, RecordStore, ShardPage, ShardQuery, StoreError,
+    Transfer, Transferred, Write,
 };
-use dynashard_core::{
-    Addition, CollectionMetadata, DecisionHistory, DecisionsPage, DirectoryItem, Fields, Grant,
-    Job, Ledger, LedgerKind, Owner, StoredItem, Throttle,
-};
+use dynashard_core::{Addition, Fields, Ledger, LedgerKind, Owner, StoredItem, Throttle};
 use dynashard_keys::{PartitionKey, PhysicalKey, PhysicalPartitionKey};
 
 use crate::ManualClock;
@@ -39,48 +37,80 @@ pub enum Operation {
     BatchGet,
     /// [`ItemStore::query`]
     Query,
-    /// [`MetadataStore::get`]
+    /// [`RecordStore::read`] of metadata
     MetadataGet,
-    /// [`MetadataStore::directory`]
+    /// [`RecordStore::read`] of the directory
     DirectoryGet,
-    /// [`MetadataStore::save_directory`]
-    DirectorySave,
-    /// [`MetadataStore::owner`]
-    OwnerGet,
-    /// [`MetadataStore::claim`]
-    Claim,
-    /// [`MetadataStore::locally_indexed_bytes`]
-    SizeGet,
-    /// [`MetadataStore::enlist`]
-    Enlist,
-    /// [`MetadataStore::count_enlisting`]
-    EnlistingCount,
-    /// [`MetadataStore::update`]
-    MetadataUpdate,
-    /// [`MetadataStore::begin`]
-    Begin,
-    /// [`MetadataStore::job`]
+    /// [`RecordStore::read`] of a grant
+    GrantGet,
+    /// [`RecordStore::read`] of a job
     JobGet,
-    /// [`MetadataStore::save_job`]
-    JobSave,
-    /// [`MetadataStore::call_lane`]
-    LaneCall,
-    /// [`MetadataStore::remove_lane`]
-    LaneRemoval,
-    /// [`MetadataStore::finish`]
-    Finish,
-    /// [`MetadataStore::resharding`], [`MetadataStore::grown`] and [`MetadataStore::all_decisions`]
-    MetadataQuery,
-    /// [`MetadataStore::ledger`]
+    /// [`RecordStore::read`] of a ledger
     LedgerGet,
-    /// [`MetadataStore::add_to_ledger`]
-    LedgerUpdate,
-    /// [`MetadataStore::decisions`]
+    /// [`RecordStore::read`] of decisions
     Decisions,
-    /// [`MetadataStore::save_decisions`]
+    /// [`RecordStore::commit`] of the directory
+    DirectorySave,
+    /// [`RecordStore::commit`] of a collection that is enlisted
+    Enlist,
+    /// [`RecordStore::commit`] of a grant
+    GrantSave,
+    /// [`RecordStore::commit`] of metadata
+    MetadataUpdate,
+    /// [`RecordStore::commit`] of metadata and a new job
+    Begin,
+    /// [`RecordStore::commit`] of metadata and the removal of a job
+    Finish,
+    /// [`RecordStore::commit`] of a job
+    JobSave,
+    /// [`RecordStore::commit`] of a call by a lane
+    LaneCall,
+    /// [`RecordStore::commit`] of the removal of one
+    LaneRemoval,
+    /// [`RecordStore::commit`] of decisions
     DecisionsSave,
+    /// [`RecordStore::add`]
+    LedgerUpdate,
+    /// [`RecordStore::list`]
+    MetadataQuery,
     /// [`CollectionCatalog::collections`]
     MetadataScan,
+    /// [`ItemStore::owner`]
+    OwnerGet,
+    /// [`ItemStore::claim`]
+    Claim,
+    /// [`ItemStore::locally_indexed_bytes`]
+    SizeGet,
+}
+
+impl Operation {
+    fn of_read(key: &RecordKey) -> Self {
+        match key {
+            RecordKey::Directory => Self::DirectoryGet,
+            RecordKey::Collection(_) => Self::MetadataGet,
+            RecordKey::Job(_) | RecordKey::Lane(..) => Self::JobGet,
+            RecordKey::Ledger(..) => Self::LedgerGet,
+            RecordKey::Decisions(_) => Self::Decisions,
+            RecordKey::Grant(_) => Self::GrantGet,
+        }
+    }
+
+    fn of_commit(changes: &[Change]) -> Self {
+        match changes {
+            [Change { key, next, .. }] => match key {
+                RecordKey::Directory => Self::DirectorySave,
+                RecordKey::Collection(_) | RecordKey::Ledger(..) => Self::MetadataUpdate,
+                RecordKey::Job(_) => Self::JobSave,
+                RecordKey::Lane(..) if next.is_none() => Self::LaneRemoval,
+                RecordKey::Lane(..) => Self::LaneCall,
+                RecordKey::Decisions(_) => Self::DecisionsSave,
+                RecordKey::Grant(_) => Self::GrantSave,
+            },
+            _ if changes.iter().any(|change| change.key == RecordKey::Directory) => Self::Enlist,
+            _ if changes.iter().any(|change| change.next.is_none()) => Self::Finish,
+            _ => Self::Begin,
+        }
+    }
 }
 
 /// What happens to one request.
@@ -327,159 +357,58 @@ impl<S: ItemStore> ItemStore for Faulty<S> {
     async fn query(&self, query: &ShardQuery) -> Result<ShardPage, StoreError> {
         self.perform_at(Operation::Query, &query.partition, self.store.query(query)).await
     }
-}
-
-#[async_trait]
-impl<S: MetadataStore> MetadataStore for Faulty<S> {
-    async fn get(
-        &self,
-        partition: &PartitionKey,
-    ) -> Result<Dated<Option<CollectionMetadata>>, StoreError> {
-        self.perform(Operation::MetadataGet, self.store.get(partition)).await
-    }
-
-    async fn directory(&self) -> Result<Dated<Option<DirectoryItem>>, StoreError> {
-        self.perform(Operation::DirectoryGet, self.store.directory()).await
-    }
-
-    async fn save_directory(
-        &self,
-        seen: &DirectoryItem,
-        next: &DirectoryItem,
-    ) -> Result<Dated<()>, StoreError> {
-        self.perform(Operation::DirectorySave, self.store.save_directory(seen, next)).await
-    }
 
     async fn owner(&self) -> Result<Option<Owner>, StoreError> {
         self.perform(Operation::OwnerGet, self.store.owner()).await
     }
 
-    async fn claim(&self, stack_id: &str) -> Result<(), StoreError> {
-        self.perform(Operation::Claim, self.store.claim(stack_id)).await
+    async fn claim(&self, owner: &Owner) -> Result<(), StoreError> {
+        self.perform(Operation::Claim, self.store.claim(owner)).await
     }
 
     async fn locally_indexed_bytes(&self) -> Result<Option<u64>, StoreError> {
         self.perform(Operation::SizeGet, self.store.locally_indexed_bytes()).await
     }
+}
 
-    async fn enlist(
-        &self,
-        seen: &DirectoryItem,
-        next: &DirectoryItem,
-        metadata: &CollectionMetadata,
-        job: Option<&Job>,
-    ) -> Result<Dated<()>, StoreError> {
-        let request = self.store.enlist(seen, next, metadata, job);
-        self.perform(Operation::Enlist, request).await
+#[async_trait]
+impl<S: RecordStore> RecordStore for Faulty<S> {
+    fn table(&self) -> &str {
+        self.store.table()
     }
 
-    async fn count_enlisting(&self, grant: &Grant, hash: u64) -> Result<(), StoreError> {
-        let request = self.store.count_enlisting(grant, hash);
-        self.perform(Operation::EnlistingCount, request).await
-    }
-
-    async fn update(
-        &self,
-        seen: &CollectionMetadata,
-        next: &CollectionMetadata,
-    ) -> Result<Dated<()>, StoreError> {
-        self.perform(Operation::MetadataUpdate, self.store.update(seen, next)).await
-    }
-
-    async fn job(&self, partition: &PartitionKey) -> Result<Dated<Option<Job>>, StoreError> {
-        let answer = self.perform(Operation::JobGet, self.store.job(partition)).await?;
+    async fn read(&self, key: &RecordKey) -> Result<Dated<Option<Record>>, StoreError> {
+        let answer = self.perform(Operation::of_read(key), self.store.read(key)).await?;
         let undated = &mut self.lock().undated_jobs;
-        if *undated == 0 {
+        if *undated == 0 || !matches!(key, RecordKey::Job(_)) {
             return Ok(answer);
         }
         *undated -= 1;
         Ok(Dated { server_secs: None, ..answer })
     }
 
-    async fn begin(
-        &self,
-        seen: &CollectionMetadata,
-        next: &CollectionMetadata,
-        seen_job: Option<&Job>,
-        job: &Job,
-    ) -> Result<Dated<()>, StoreError> {
-        self.perform(Operation::Begin, self.store.begin(seen, next, seen_job, job)).await
+    async fn commit(&self, changes: &[Change]) -> Result<Dated<()>, StoreError> {
+        self.perform(Operation::of_commit(changes), self.store.commit(changes)).await
     }
 
-    async fn save_job(&self, seen: &Job, next: &Job) -> Result<Dated<()>, StoreError> {
-        self.perform(Operation::JobSave, self.store.save_job(seen, next)).await
-    }
-
-    async fn finish(
-        &self,
-        seen: &CollectionMetadata,
-        next: &CollectionMetadata,
-        seen_job: &Job,
-    ) -> Result<Dated<()>, StoreError> {
-        self.perform(Operation::Finish, self.store.finish(seen, next, seen_job)).await
-    }
-
-    async fn call_lane(
-        &self,
-        partition: &PartitionKey,
-        lane: u32,
-        call: u64,
-    ) -> Result<(), StoreError> {
-        self.perform(Operation::LaneCall, self.store.call_lane(partition, lane, call)).await
-    }
-
-    async fn remove_lane(&self, partition: &PartitionKey, lane: u32) -> Result<(), StoreError> {
-        self.perform(Operation::LaneRemoval, self.store.remove_lane(partition, lane)).await
-    }
-
-    async fn resharding(&self, after: Option<&str>) -> Result<CollectionsPage, StoreError> {
-        self.perform(Operation::MetadataQuery, self.store.resharding(after)).await
-    }
-
-    async fn grown(&self, after: Option<&str>) -> Result<CollectionsPage, StoreError> {
-        self.perform(Operation::MetadataQuery, self.store.grown(after)).await
-    }
-
-    async fn ledger(
-        &self,
-        partition: &PartitionKey,
-        kind: LedgerKind,
-    ) -> Result<Dated<Ledger>, StoreError> {
-        self.perform(Operation::LedgerGet, self.store.ledger(partition, kind)).await
-    }
-
-    async fn add_to_ledger(
+    async fn add(
         &self,
         partition: &PartitionKey,
         kind: LedgerKind,
         addition: &Addition,
     ) -> Result<Dated<Ledger>, StoreError> {
-        let request = self.store.add_to_ledger(partition, kind, addition);
+        let request = self.store.add(partition, kind, addition);
         self.perform(Operation::LedgerUpdate, request).await
     }
 
-    async fn decisions(&self, partition: &PartitionKey) -> Result<DecisionHistory, StoreError> {
-        self.perform(Operation::Decisions, self.store.decisions(partition)).await
-    }
-
-    async fn save_decisions(
-        &self,
-        partition: &PartitionKey,
-        seen: &DecisionHistory,
-        next: &DecisionHistory,
-    ) -> Result<(), StoreError> {
-        let request = self.store.save_decisions(partition, seen, next);
-        self.perform(Operation::DecisionsSave, request).await
-    }
-
-    async fn all_decisions(&self, after: Option<&str>) -> Result<DecisionsPage, StoreError> {
-        self.perform(Operation::MetadataQuery, self.store.all_decisions(after)).await
+    async fn list(&self, list: List, after: Option<&str>) -> Result<Page<Listed>, StoreError> {
+        self.perform(Operation::MetadataQuery, self.store.list(list, after)).await
     }
 }
 
 #[async_trait]
 impl<S: CollectionCatalog> CollectionCatalog for Faulty<S> {
-    async fn collections(&self, after: Option<&str>) -> Result<CollectionsPage, StoreError> {
+    async fn collections(&self, after: Option<&str>) -> Result<Page<PartitionKey>, StoreError> {
         self.perform(Operation::MetadataScan, self.store.collections(after)).await
     }
 }

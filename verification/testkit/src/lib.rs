@@ -20,14 +20,16 @@ mod fuzz;
 mod heat;
 mod memory;
 mod output;
+mod records;
 
 pub use capacity::MemoryCapacity;
 pub use clock::ManualClock;
-pub use contract::enlist;
+pub use contract::{beginning, ending, enlist, enlisting};
 pub use entropy::SeededEntropy;
 pub use executor::block_on;
 pub use faults::{Fault, Faulty, Operation};
 pub use fuzz::{Random, fuzz};
 pub use heat::MemoryHeat;
-pub use memory::{MemoryStore, Requests};
+pub use memory::{MemoryStore, Requests, page};
 pub use output::Output;
+pub use records::Records;

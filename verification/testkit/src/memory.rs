@@ -1,23 +1,23 @@
-use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::ops::Bound;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use dynashard_core::ports::{
-    Action, Arrival, BatchPage, Clock, CollectionCatalog, CollectionsPage, Consistency, Dated,
-    ItemStore, MAX_KEYS_PER_BATCH_GET, MetadataStore, Metered, ShardPage, ShardQuery, SortRange,
-    StoreError, Transfer, Transferred, Write,
+    Action, Arrival, BatchPage, Change, Clock, CollectionCatalog, Consistency, Dated, ItemStore,
+    List, Listed, MAX_KEYS_PER_BATCH_GET, Metered, Page, Record, RecordKey, RecordStore, ShardPage,
+    ShardQuery, SortRange, StoreError, Transfer, Transferred, Write,
 };
 use dynashard_core::{
-    Addition, CollectionMetadata, DecisionHistory, DecisionsPage, DirectoryItem, Fields,
-    Generation, Grant, Job, LaneKey, Ledger, LedgerKind, Owner, Pinned, StoredItem, TableSchema,
-    Throttle,
+    Addition, CollectionMetadata, DirectoryItem, Fields, Job, Ledger, LedgerKind, Owner, Pinned,
+    StoredItem, TableSchema, Throttle,
 };
 use dynashard_keys::{
     Number, PartitionKey, PhysicalKey, PhysicalPartitionKey, SortKey, SortKeyType,
 };
 
 use crate::ManualClock;
+use crate::records::Records;
 
 /// DynamoDB ends a page before it passes this.
 const PAGE_BYTES: usize = 1_024 * 1_024;
@@ -46,16 +46,9 @@ pub struct MemoryStore {
 #[derive(Debug)]
 struct State {
     shards: BTreeMap<PhysicalPartitionKey, BTreeMap<SortKey, StoredItem>>,
-    directory: DirectoryItem,
+    records: Records,
     owner: Option<Owner>,
     locally_indexed_bytes: Option<u64>,
-    metadata: BTreeMap<PartitionKey, CollectionMetadata>,
-    jobs: BTreeMap<PartitionKey, Job>,
-    lanes: BTreeMap<(PartitionKey, u32), u64>,
-    ledgers: BTreeMap<(PartitionKey, LedgerKind), Ledger>,
-    decisions: BTreeMap<PartitionKey, DecisionHistory>,
-    /// What is counted to each grant, by the key of the grant.
-    granted: BTreeMap<String, BTreeSet<u64>>,
     page_items: usize,
     page_bytes: usize,
     page_ends: VecDeque<usize>,
@@ -129,20 +122,35 @@ impl Requests {
     }
 }
 
+impl Requests {
+    fn of_read(&mut self, key: &RecordKey) -> &mut u64 {
+        match key {
+            RecordKey::Directory => &mut self.directory_gets,
+            RecordKey::Collection(_) | RecordKey::Grant(_) => &mut self.metadata_gets,
+            RecordKey::Job(_) | RecordKey::Lane(..) => &mut self.jobs,
+            RecordKey::Ledger(..) => &mut self.ledger_gets,
+            RecordKey::Decisions(_) => &mut self.decisions,
+        }
+    }
+
+    fn of_commit(&mut self, changes: &[Change]) -> &mut u64 {
+        match changes {
+            [Change { key: RecordKey::Job(_) | RecordKey::Lane(..), .. }] => &mut self.jobs,
+            [Change { key: RecordKey::Decisions(_), .. }] => &mut self.decisions,
+            [_] => &mut self.metadata_updates,
+            _ => &mut self.metadata_transactions,
+        }
+    }
+}
+
 impl MemoryStore {
     /// Empty tables. `clock` says which leases have run out, and dates the answers.
     pub fn new(clock: ManualClock, schema: TableSchema) -> Self {
         let state = State {
             shards: BTreeMap::new(),
-            directory: DirectoryItem::default(),
+            records: Records::default(),
             owner: None,
             locally_indexed_bytes: None,
-            metadata: BTreeMap::new(),
-            jobs: BTreeMap::new(),
-            lanes: BTreeMap::new(),
-            ledgers: BTreeMap::new(),
-            decisions: BTreeMap::new(),
-            granted: BTreeMap::new(),
             page_items: usize::MAX,
             page_bytes: PAGE_BYTES,
             page_ends: VecDeque::new(),
@@ -154,7 +162,8 @@ impl MemoryStore {
 
     /// Puts a ledger in place of what is there.
     pub fn place_ledger(&self, partition: &PartitionKey, kind: LedgerKind, ledger: Ledger) {
-        self.lock().ledgers.insert((partition.clone(), kind), ledger);
+        let key = RecordKey::Ledger(partition.clone(), kind);
+        self.lock().records.place(key, Some(Record::Ledger(ledger)));
     }
 
     /// Ends the pages of queries earlier than DynamoDB does: after so many items, or before so many
@@ -211,26 +220,27 @@ impl MemoryStore {
     ///
     /// If the directory is full.
     pub fn place_metadata(&self, metadata: CollectionMetadata) {
-        let mut state = self.lock();
-        if !state.directory.lists(&metadata.partition) {
-            let next = state.directory.with(&metadata.partition);
-            state.directory = next.expect("room in the directory");
+        let directory = self.stored_directory();
+        if !directory.lists(&metadata.partition) {
+            self.place_directory(directory.with(&metadata.partition).expect("room"));
         }
-        state.metadata.insert(metadata.partition.clone(), metadata);
+        self.place_unlisted_metadata(metadata);
     }
 
     /// Fills the directory with as many other collections as it can list.
     pub fn fill_directory(&self) {
         let hashes = (0..).take(DirectoryItem::MAX_COLLECTIONS).collect();
-        let mut state = self.lock();
-        let pinned = state.directory.pinned.take();
-        state.directory = DirectoryItem::stored(1, hashes, pinned).unwrap_or_default();
+        let pinned = self.stored_directory().pinned;
+        self.place_directory(DirectoryItem::stored(1, hashes, pinned).unwrap_or_default());
     }
 
     /// Pins settings, in place of what is pinned.
     pub fn pin(&self, pinned: Pinned) {
-        let mut state = self.lock();
-        state.directory = state.directory.with_pinned(pinned);
+        self.place_directory(self.stored_directory().with_pinned(pinned));
+    }
+
+    fn place_directory(&self, directory: DirectoryItem) {
+        self.lock().records.place(RecordKey::Directory, Some(Record::Directory(directory)));
     }
 
     /// Whose the main table is.
@@ -256,49 +266,46 @@ impl MemoryStore {
 
     /// Makes the metadata table an empty one.
     pub fn lose_metadata(&self) {
-        let mut state = self.lock();
-        state.directory = DirectoryItem::default();
-        state.metadata.clear();
-        state.jobs.clear();
+        self.lock().records = Records::default();
     }
 
     /// Puts a metadata item that the directory does not list, as after a restore of one of the two alone.
     pub fn place_unlisted_metadata(&self, metadata: CollectionMetadata) {
-        self.lock().metadata.insert(metadata.partition.clone(), metadata);
+        let key = RecordKey::Collection(metadata.partition.clone());
+        self.lock().records.place(key, Some(Record::Collection(metadata)));
     }
 
     /// Takes a metadata item away, and leaves it in the list.
     pub fn remove_metadata(&self, partition: &PartitionKey) {
-        self.lock().metadata.remove(partition);
+        self.lock().records.place(RecordKey::Collection(partition.clone()), None);
     }
 
     /// The directory item.
     pub fn stored_directory(&self) -> DirectoryItem {
-        self.lock().directory.clone()
+        self.lock().records.get(&()).unwrap_or_default()
     }
 
     /// The metadata item of a collection.
     pub fn stored_metadata(&self, partition: &PartitionKey) -> Option<CollectionMetadata> {
-        self.lock().metadata.get(partition).cloned()
+        self.lock().records.get(partition)
     }
 
     /// The job of a collection's reshard.
     pub fn stored_job(&self, partition: &PartitionKey) -> Option<Job> {
-        self.lock().jobs.get(partition).cloned()
+        self.lock().records.get(partition)
     }
 
     /// The call that a lane of a collection was last given, if it was not removed since.
     pub fn stored_lane(&self, partition: &PartitionKey, lane: u32) -> Option<u64> {
-        self.lock().lanes.get(&(partition.clone(), lane)).copied()
+        match self.lock().records.read(&RecordKey::Lane(partition.clone(), lane)) {
+            Some(Record::Call(call)) => Some(*call),
+            _ => None,
+        }
     }
 
     /// Puts a job in place of what is there, or takes it away, as somebody would by hand.
     pub fn place_job(&self, partition: &PartitionKey, job: Option<Job>) {
-        let jobs = &mut self.lock().jobs;
-        match job {
-            Some(job) => jobs.insert(partition.clone(), job),
-            None => jobs.remove(partition),
-        };
+        self.lock().records.place(RecordKey::Job(partition.clone()), job.map(Record::Job));
     }
 
     /// The requests since the store was made.
@@ -564,214 +571,47 @@ impl ItemStore for MemoryStore {
             consumed_rcu: read_units(bytes) * price(query.consistency),
         })
     }
-}
 
-#[async_trait]
-impl MetadataStore for MemoryStore {
-    async fn get(
-        &self,
-        partition: &PartitionKey,
-    ) -> Result<Dated<Option<CollectionMetadata>>, StoreError> {
-        let mut state = self.lock();
-        state.requests.metadata_gets += 1;
-        let value = state.metadata.get(partition).cloned();
-        Ok(Dated { value, server_secs: self.clock.now().server_secs })
-    }
-
-    async fn directory(&self) -> Result<Dated<Option<DirectoryItem>>, StoreError> {
-        let mut state = self.lock();
-        state.requests.directory_gets += 1;
-        let value = Some(state.directory.clone()).filter(|item| item.rev > 0);
-        Ok(Dated { value, server_secs: self.clock.now().server_secs })
-    }
-
-    async fn save_directory(
-        &self,
-        seen: &DirectoryItem,
-        next: &DirectoryItem,
-    ) -> Result<Dated<()>, StoreError> {
-        let mut state = self.lock();
-        state.requests.metadata_updates += 1;
-        if state.directory.rev != seen.rev {
-            return Err(StoreError::ConditionFailed { existing: None });
-        }
-        state.directory = next.clone();
-        Ok(Dated { value: (), server_secs: self.clock.now().server_secs })
-    }
-
-    // Neither is counted: they come once for each environment.
+    // None of them is counted: they come once for each environment.
     async fn owner(&self) -> Result<Option<Owner>, StoreError> {
         Ok(self.lock().owner.clone())
     }
 
-    async fn claim(&self, stack_id: &str) -> Result<(), StoreError> {
-        let owner = &mut self.lock().owner;
-        if owner.is_some() {
+    async fn claim(&self, owner: &Owner) -> Result<(), StoreError> {
+        let existing = &mut self.lock().owner;
+        if existing.is_some() {
             return Err(StoreError::ConditionFailed { existing: None });
         }
-        *owner =
-            Some(Owner { stack_id: stack_id.to_owned(), metadata_table: "metadata".to_owned() });
+        *existing = Some(owner.clone());
         Ok(())
     }
 
     async fn locally_indexed_bytes(&self) -> Result<Option<u64>, StoreError> {
         Ok(self.lock().locally_indexed_bytes)
     }
+}
 
-    async fn enlist(
-        &self,
-        seen: &DirectoryItem,
-        next: &DirectoryItem,
-        metadata: &CollectionMetadata,
-        job: Option<&Job>,
-    ) -> Result<Dated<()>, StoreError> {
-        let mut state = self.lock();
-        state.requests.metadata_transactions += 1;
-        let partition = &metadata.partition;
-        let is_new = !state.metadata.contains_key(partition)
-            && (job.is_none() || !state.jobs.contains_key(partition));
-        if !is_new || state.directory.rev != seen.rev {
-            return Err(StoreError::ConditionFailed { existing: None });
-        }
-        state.directory = next.clone();
-        state.metadata.insert(partition.clone(), metadata.clone());
-        state.jobs.extend(job.map(|job| (partition.clone(), job.clone())));
-        Ok(Dated { value: (), server_secs: self.clock.now().server_secs })
+#[async_trait]
+impl RecordStore for MemoryStore {
+    fn table(&self) -> &'static str {
+        "metadata"
     }
 
-    async fn count_enlisting(&self, grant: &Grant, hash: u64) -> Result<(), StoreError> {
+    async fn read(&self, key: &RecordKey) -> Result<Dated<Option<Record>>, StoreError> {
         let mut state = self.lock();
-        state.requests.metadata_updates += 1;
-        let counted = state.granted.entry(grant.key().to_owned()).or_default();
-        let has_room = u32::try_from(counted.len()).is_ok_and(|count| count < grant.most());
-        if !has_room && !counted.contains(&hash) {
-            return Err(StoreError::ConditionFailed { existing: None });
-        }
-        counted.insert(hash);
-        Ok(())
-    }
-
-    async fn update(
-        &self,
-        seen: &CollectionMetadata,
-        next: &CollectionMetadata,
-    ) -> Result<Dated<()>, StoreError> {
-        let mut state = self.lock();
-        state.requests.metadata_updates += 1;
-        let existing = state.metadata.get_mut(&seen.partition);
-        let Some(existing) = existing.filter(|existing| lock_of(existing) == lock_of(seen)) else {
-            return Err(StoreError::ConditionFailed { existing: None });
-        };
-        existing.clone_from(next);
-        Ok(Dated { value: (), server_secs: self.clock.now().server_secs })
-    }
-
-    async fn job(&self, partition: &PartitionKey) -> Result<Dated<Option<Job>>, StoreError> {
-        let mut state = self.lock();
-        state.requests.jobs += 1;
-        let value = state.jobs.get(partition).cloned();
+        *state.requests.of_read(key) += 1;
+        let value = state.records.read(key).cloned();
         Ok(Dated { value, server_secs: self.clock.now().server_secs })
     }
 
-    async fn begin(
-        &self,
-        seen: &CollectionMetadata,
-        next: &CollectionMetadata,
-        seen_job: Option<&Job>,
-        job: &Job,
-    ) -> Result<Dated<()>, StoreError> {
+    async fn commit(&self, changes: &[Change]) -> Result<Dated<()>, StoreError> {
         let mut state = self.lock();
-        state.requests.metadata_transactions += 1;
-        let partition = &seen.partition;
-        let job_is_as_seen =
-            state.jobs.get(partition).map(lock_of_job) == seen_job.map(lock_of_job);
-        let existing = state.metadata.get_mut(partition);
-        let existing = existing.filter(|existing| lock_of(existing) == lock_of(seen));
-        let Some(existing) = existing.filter(|_| job_is_as_seen) else {
-            return Err(StoreError::ConditionFailed { existing: None });
-        };
-        existing.clone_from(next);
-        state.jobs.insert(partition.clone(), job.clone());
+        *state.requests.of_commit(changes) += 1;
+        state.records.commit(changes)?;
         Ok(Dated { value: (), server_secs: self.clock.now().server_secs })
     }
 
-    async fn save_job(&self, seen: &Job, next: &Job) -> Result<Dated<()>, StoreError> {
-        let mut state = self.lock();
-        state.requests.jobs += 1;
-        let existing = state.jobs.get_mut(&seen.partition);
-        let Some(existing) = existing.filter(|job| lock_of_job(job) == lock_of_job(seen)) else {
-            return Err(StoreError::ConditionFailed { existing: None });
-        };
-        existing.clone_from(next);
-        Ok(Dated { value: (), server_secs: self.clock.now().server_secs })
-    }
-
-    async fn call_lane(
-        &self,
-        partition: &PartitionKey,
-        lane: u32,
-        call: u64,
-    ) -> Result<(), StoreError> {
-        let mut state = self.lock();
-        state.requests.jobs += 1;
-        state.lanes.insert((partition.clone(), lane), call);
-        Ok(())
-    }
-
-    async fn remove_lane(&self, partition: &PartitionKey, lane: u32) -> Result<(), StoreError> {
-        let mut state = self.lock();
-        state.requests.jobs += 1;
-        state.lanes.remove(&(partition.clone(), lane));
-        Ok(())
-    }
-
-    async fn finish(
-        &self,
-        seen: &CollectionMetadata,
-        next: &CollectionMetadata,
-        seen_job: &Job,
-    ) -> Result<Dated<()>, StoreError> {
-        let mut state = self.lock();
-        state.requests.metadata_transactions += 1;
-        let partition = &seen.partition;
-        let job_is_as_seen =
-            state.jobs.get(partition).map(lock_of_job) == Some(lock_of_job(seen_job));
-        let existing = state.metadata.get_mut(partition);
-        let existing = existing.filter(|existing| lock_of(existing) == lock_of(seen));
-        let Some(existing) = existing.filter(|_| job_is_as_seen) else {
-            return Err(StoreError::ConditionFailed { existing: None });
-        };
-        existing.clone_from(next);
-        state.jobs.remove(partition);
-        Ok(Dated { value: (), server_secs: self.clock.now().server_secs })
-    }
-
-    async fn resharding(&self, after: Option<&str>) -> Result<CollectionsPage, StoreError> {
-        let mut state = self.lock();
-        state.requests.metadata_queries += 1;
-        Ok(state.listed(CollectionMetadata::needs_rebalancing, after))
-    }
-
-    async fn grown(&self, after: Option<&str>) -> Result<CollectionsPage, StoreError> {
-        let mut state = self.lock();
-        state.requests.metadata_queries += 1;
-        let is_listed =
-            |metadata: &CollectionMetadata| metadata.may_shrink() && !metadata.needs_rebalancing();
-        Ok(state.listed(is_listed, after))
-    }
-
-    async fn ledger(
-        &self,
-        partition: &PartitionKey,
-        kind: LedgerKind,
-    ) -> Result<Dated<Ledger>, StoreError> {
-        let mut state = self.lock();
-        state.requests.ledger_gets += 1;
-        let value = state.ledgers.get(&(partition.clone(), kind)).cloned().unwrap_or_default();
-        Ok(Dated { value, server_secs: self.clock.now().server_secs })
-    }
-
-    async fn add_to_ledger(
+    async fn add(
         &self,
         partition: &PartitionKey,
         kind: LedgerKind,
@@ -779,90 +619,50 @@ impl MetadataStore for MemoryStore {
     ) -> Result<Dated<Ledger>, StoreError> {
         let mut state = self.lock();
         state.requests.ledger_updates += 1;
-        let ledger = state.ledgers.entry((partition.clone(), kind)).or_default();
-        ledger.apply(addition);
-        Ok(Dated { value: ledger.clone(), server_secs: self.clock.now().server_secs })
+        let value = state.records.add(partition, kind, addition);
+        Ok(Dated { value, server_secs: self.clock.now().server_secs })
     }
 
-    async fn decisions(&self, partition: &PartitionKey) -> Result<DecisionHistory, StoreError> {
+    async fn list(&self, list: List, after: Option<&str>) -> Result<Page<Listed>, StoreError> {
         let mut state = self.lock();
-        state.requests.decisions += 1;
-        Ok(state.decisions.get(partition).cloned().unwrap_or_default())
-    }
-
-    async fn save_decisions(
-        &self,
-        partition: &PartitionKey,
-        seen: &DecisionHistory,
-        next: &DecisionHistory,
-    ) -> Result<(), StoreError> {
-        let mut state = self.lock();
-        state.requests.decisions += 1;
-        let history = state.decisions.entry(partition.clone()).or_default();
-        if history.rev != seen.rev {
-            return Err(StoreError::ConditionFailed { existing: None });
+        match list {
+            List::Resharding | List::Grown => state.requests.metadata_queries += 1,
+            List::Decisions => state.requests.decisions += 1,
         }
-        history.clone_from(next);
-        Ok(())
-    }
-
-    async fn all_decisions(&self, after: Option<&str>) -> Result<DecisionsPage, StoreError> {
-        let mut state = self.lock();
-        state.requests.decisions += 1;
-        let mut rest = state
-            .decisions
-            .iter()
-            .filter(|(partition, _)| after.is_none_or(|after| partition.as_str() > after));
-        let histories = rest.by_ref().take(state.page_items);
-        let histories = histories.map(|(of, history)| (of.clone(), history.clone()));
-        let histories = histories.collect::<Vec<_>>();
-        let next = histories.last().filter(|_| rest.next().is_some());
-        let next = next.map(|(partition, _)| partition.to_string());
-        Ok(DecisionsPage { histories, damaged: Vec::new(), next })
-    }
-}
-
-impl State {
-    /// A page of the collections of which this holds.
-    fn listed(
-        &self,
-        is_listed: impl Fn(&CollectionMetadata) -> bool,
-        after: Option<&str>,
-    ) -> CollectionsPage {
-        let listed = self.metadata.values().filter(|metadata| is_listed(metadata));
-        let partitions = listed.map(|metadata| &metadata.partition);
-        let mut rest = partitions.filter(|key| after.is_none_or(|after| key.as_str() > after));
-        let partitions = rest.by_ref().take(self.page_items).cloned().collect::<Vec<_>>();
-        let next = partitions.last().filter(|_| rest.next().is_some());
-        let next = next.map(ToString::to_string);
-        CollectionsPage { partitions, damaged: Vec::new(), next }
+        let listed = state.records.listed(list);
+        Ok(page(listed, |listed| listed.partition.to_string(), after, state.page_items))
     }
 }
 
 #[async_trait]
 impl CollectionCatalog for MemoryStore {
-    async fn collections(&self, after: Option<&str>) -> Result<CollectionsPage, StoreError> {
+    async fn collections(&self, after: Option<&str>) -> Result<Page<PartitionKey>, StoreError> {
         let mut state = self.lock();
         state.requests.metadata_scans += 1;
         // Jobs and lanes lie in the same table, and a page may hold or end with one.
-        let collections = state
-            .metadata
-            .keys()
-            .map(|partition| (partition.as_str().to_owned(), Some(partition.clone())));
-        let jobs = state.jobs.keys().map(|of| (format!("{}{of}", Job::KEY_PREFIX), None));
-        let lanes = state.lanes.keys().map(|(partition, lane)| {
-            (LaneKey { lane: *lane, partition: partition.as_str() }.to_string(), None)
+        let mut keys = state.records.iter().map(|(key, _)| key.clone()).collect::<Vec<_>>();
+        keys.sort_by_key(ToString::to_string);
+        let Page { entries, damaged, next } =
+            page(keys.into_iter(), ToString::to_string, after, state.page_items);
+        let collections = entries.into_iter().filter_map(|key| match key {
+            RecordKey::Collection(partition) => Some(partition),
+            _ => None,
         });
-        let mut keys = collections.chain(jobs).chain(lanes).collect::<BTreeMap<_, _>>().into_iter();
-        let mut rest = keys.by_ref().filter(|(key, _)| after.is_none_or(|after| **key > *after));
-        let page = rest.by_ref().take(state.page_items).collect::<Vec<_>>();
-        let next = page.last().filter(|_| rest.next().is_some()).map(|(key, _)| key.clone());
-        Ok(CollectionsPage {
-            partitions: page.into_iter().filter_map(|(_, partition)| partition).collect(),
-            damaged: Vec::new(),
-            next,
-        })
+        Ok(Page { entries: collections.collect(), damaged, next })
     }
+}
+
+/// A page of so many entries, in order, from behind a key.
+pub fn page<T>(
+    entries: impl Iterator<Item = T>,
+    key: impl Fn(&T) -> String,
+    after: Option<&str>,
+    most: usize,
+) -> Page<T> {
+    let mut rest = entries.filter(|entry| after.is_none_or(|after| *key(entry) > *after));
+    let entries = rest.by_ref().take(most).collect::<Vec<_>>();
+    let next = entries.last().filter(|_| rest.next().is_some()).map(&key);
+    Page { entries, damaged: Vec::new(), next }
 }
 
 /// What a read returns of an item.
@@ -890,16 +690,6 @@ fn price(consistency: Consistency) -> f64 {
         Consistency::Strong => 1.0,
         Consistency::Eventual => 0.5,
     }
-}
-
-/// What must be as seen for a metadata item to be changed.
-fn lock_of(metadata: &CollectionMetadata) -> (u64, u64) {
-    (metadata.rev, metadata.last_updated_secs)
-}
-
-/// What must be as seen for a job to be changed.
-fn lock_of_job(job: &Job) -> (Generation, u64) {
-    (job.generation, job.rev)
 }
 
 fn reject<T>(what: &str) -> Result<T, StoreError> {

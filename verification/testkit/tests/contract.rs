@@ -1,7 +1,7 @@
 //! The contract suite on the memory store, and on a faulty store without faults.
 
 use dynashard_core::TableSchema;
-use dynashard_core::ports::{CollectionCatalog, ItemStore, MetadataStore};
+use dynashard_core::ports::{CollectionCatalog, ItemStore, RecordStore};
 use dynashard_keys::{Separator, SortKeyType};
 use dynashard_testkit::contract::{self, Fixture};
 use dynashard_testkit::{Faulty, ManualClock, MemoryStore, block_on};
@@ -32,7 +32,7 @@ impl InMemory<MemoryStore> {
     }
 }
 
-impl<S: ItemStore + MetadataStore + CollectionCatalog> Fixture for InMemory<S> {
+impl<S: ItemStore + RecordStore + CollectionCatalog> Fixture for InMemory<S> {
     type Items = S;
     type Metadata = S;
     type Clock = ManualClock;

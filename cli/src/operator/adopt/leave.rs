@@ -5,9 +5,9 @@ use std::cell::RefCell;
 use std::fmt::Debug;
 use std::process::ExitCode;
 
-use dynashard_aws::DynamoMetadataStore;
+use dynashard_aws::DynamoRecordStore;
 use dynashard_aws_operator::{Operator, ScanPage, Stack, Stripped, TableState};
-use dynashard_core::ports::{CollectionCatalog, MetadataStore, StoreError};
+use dynashard_core::ports::{CollectionCatalog, ReadRecords, StoreError};
 use dynashard_core::{
     Attributes, Code, CollectionMetadata, Error, Phase, Pinned, Settings, TableSchema, item_bytes,
 };
@@ -57,7 +57,7 @@ pub(super) async fn run(args: &AdoptArgs, output: &mut Output) -> Result<ExitCod
     let pinned = pinned(&operator, &metadata_table, &args.table, &described).await?;
     let schema = agreed(&args.table, described, own, pinned.as_ref())?;
 
-    let store = operator.metadata(&metadata_table, &args.table, &schema);
+    let store = operator.records(&metadata_table, &schema);
     let way = Way { args, metadata_table: &metadata_table, separator: schema.separator };
     let leftovers = leftovers(args, &operator, &state, &schema, output).await?;
     // A collection that grows during the scan is found only by who looks at the collections later: at rest
@@ -117,7 +117,7 @@ async fn pinned(
 ) -> Result<Option<Pinned>, Failure> {
     let settings = Settings { schema: schema.clone(), ..Settings::default() };
     let directory = operator.directory(main_table, metadata_table, settings);
-    Ok(directory.pinned(deadline(&directory)).await?)
+    Ok(directory.pinned().read(deadline(&directory)).await?)
 }
 
 /// The keys and the separator of the table: those that are pinned, since the items lie by them. `own` is the
@@ -223,7 +223,7 @@ fn in_the_way(metadata: &CollectionMetadata) -> Option<String> {
 
 /// Looks at each collection that was ever changed. In memory are those of a page.
 async fn collections(
-    store: &DynamoMetadataStore,
+    store: &DynamoRecordStore,
     way: &Way<'_>,
     output: &mut Output,
 ) -> Result<Check, Failure> {
@@ -233,17 +233,18 @@ async fn collections(
     loop {
         let page = patiently(async || store.collections(after.as_deref()).await).await?;
         let look = |partition: PartitionKey| async move {
-            let found = patiently(async || match store.get(&partition).await {
-                Err(StoreError::Corrupt(why)) => Ok(Err(why)),
-                found => found.map(|found| Ok(found.value)),
-            });
+            let found =
+                patiently(async || match store.get::<CollectionMetadata>(&partition).await {
+                    Err(StoreError::Corrupt(why)) => Ok(Err(why)),
+                    found => found.map(|found| Ok(found.value)),
+                });
             let why = match found.await? {
                 Ok(metadata) => metadata.as_ref().and_then(in_the_way),
                 Err(why) => Some(format!("its metadata is damaged: {why}")),
             };
             Ok::<_, Failure>((partition, why))
         };
-        let looks = page.partitions.into_iter().map(look);
+        let looks = page.entries.into_iter().map(look);
         let mut looks = stream::iter(looks).buffer_unordered(SIDE_BY_SIDE);
         while let Some((partition, why)) = looks.try_next().await? {
             all += 1;

@@ -9,6 +9,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use dynashard_api::view::DecisionView;
+use dynashard_core::ports::{List, Listed};
 use dynashard_core::{DecisionHistory, Kind};
 use dynashard_keys::PartitionKey;
 use serde::Serialize;
@@ -170,7 +171,7 @@ async fn look(
 ) -> Result<Vec<String>, Failure> {
     let mut damaged = Vec::new();
     if let Some(pk) = &args.pk {
-        let ask = async || Box::pin(directory.decisions(pk, deadline(directory))).await;
+        let ask = async || Box::pin(directory.records().decisions(pk, deadline(directory))).await;
         match ask_patiently(ask).await {
             Ok(history) => each(history, pk.clone()),
             Err(error) if error.kind() == Kind::Data => damaged.push(error.message().to_owned()),
@@ -181,10 +182,12 @@ async fn look(
     let mut after = None::<String>;
     loop {
         let behind = after.as_deref();
-        let page = async || Box::pin(directory.all_decisions(behind, deadline(directory))).await;
+        let page = async || {
+            Box::pin(directory.records().list(List::Decisions, behind, deadline(directory))).await
+        };
         let page = ask_patiently(page).await?;
-        for (of, history) in page.histories {
-            each(history, of);
+        for Listed { partition, decisions } in page.entries {
+            each(decisions.unwrap_or_default(), partition);
         }
         damaged.extend(page.damaged);
         after = page.next;

@@ -9,8 +9,8 @@ use dynashard_core::ports::{
     Transferred, Write,
 };
 use dynashard_core::{
-    AttributeValue, Attributes, Deadline, Fields, Generation, MAX_ITEM_BYTES, NewItem, Reader,
-    Scaler, StoredItem, TableSchema,
+    AttributeValue, Attributes, Deadline, Fields, Generation, MAX_ITEM_BYTES, NewItem, Owner,
+    Reader, Scaler, StoredItem, TableSchema,
 };
 use dynashard_keys::{
     ItemKey, PartitionKey, PhysicalKey, Placement, Separator, ShardCount, ShardId, SortKey,
@@ -278,6 +278,18 @@ impl ItemStore for Watched {
     async fn query(&self, query: &ShardQuery) -> Result<ShardPage, StoreError> {
         self.note(query.consistency);
         self.store.query(query).await
+    }
+
+    async fn owner(&self) -> Result<Option<Owner>, StoreError> {
+        self.store.owner().await
+    }
+
+    async fn claim(&self, _: &Owner) -> Result<(), StoreError> {
+        panic!("the read function claimed the table")
+    }
+
+    async fn locally_indexed_bytes(&self) -> Result<Option<u64>, StoreError> {
+        panic!("the read function asked for a size")
     }
 }
 

@@ -61,5 +61,5 @@ fn without_rules_nothing_is_counted() {
         let call = Call::new(&format!("PUT /collection?pk={pk}")).json("{}");
         assert_eq!(Answer::of(&handler, &call).status, 201);
     }
-    assert_eq!(world.store.attempts(Operation::EnlistingCount), 0);
+    assert_eq!(world.store.attempts(Operation::GrantSave), 0);
 }

@@ -1,31 +1,44 @@
 //! How many collections the callers of one grant may have listed.
 
+use std::collections::BTreeSet;
 use std::num::NonZeroU32;
 
 /// What lets a caller touch collections, and how many of them the caller may have enlisted: a collection that the
 /// directory lists stays there for good, and every environment carries the directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Grant {
-    key: String,
+    digest: String,
     most: NonZeroU32,
 }
 
 impl Grant {
-    /// What its key in the metadata table begins with. Must be kept stable.
-    const KEY_PREFIX: &str = "_ds_grant#";
-
     /// The grant of this digest, under which so many collections may be enlisted. Equal digests share one count.
     pub fn new(digest: &str, most: NonZeroU32) -> Self {
-        Self { key: format!("{}{digest}", Self::KEY_PREFIX), most }
+        Self { digest: digest.to_owned(), most }
     }
 
-    /// The key of its count in the metadata table.
-    pub fn key(&self) -> &str {
-        &self.key
+    /// The digest.
+    pub fn digest(&self) -> &str {
+        &self.digest
     }
 
     /// How many collections may be enlisted under it.
     pub const fn most(&self) -> u32 {
         self.most.get()
+    }
+}
+
+/// The collections that were enlisted under a grant, by the hashes by which the directory lists them.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Counted(pub BTreeSet<u64>);
+
+impl Counted {
+    /// These with one more, or `None` if that would be more than the grant allows. One that is counted already is not
+    /// counted again.
+    #[must_use]
+    pub fn with(&self, hash: u64, grant: &Grant) -> Option<Self> {
+        let mut hashes = self.0.clone();
+        let has_room = u32::try_from(hashes.len()).is_ok_and(|count| count < grant.most());
+        (!hashes.insert(hash) || has_room).then_some(Self(hashes))
     }
 }

@@ -1,7 +1,5 @@
 //! The decisions about a collection that are kept.
 
-use dynashard_keys::PartitionKey;
-
 use crate::model::decision::{Decision, Outcome};
 
 /// The decisions about one collection that are kept, oldest first.
@@ -50,17 +48,6 @@ pub struct DecisionRecord {
     pub hottest_percent: Option<u64>,
     /// The sentence that says so.
     pub reason: String,
-}
-
-/// A page of what was decided about all collections.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct DecisionsPage {
-    /// The collections, in the order of their keys, with what was decided about each.
-    pub histories: Vec<(PartitionKey, DecisionHistory)>,
-    /// The items that cannot be read, each with its fault: somebody has edited them by hand.
-    pub damaged: Vec<String>,
-    /// The key behind which the next page begins, or `None` at the end.
-    pub next: Option<String>,
 }
 
 /// Who makes a decision.

@@ -18,6 +18,7 @@ pub(crate) mod metadata;
 pub(crate) mod pattern;
 pub(crate) mod pinned;
 pub(crate) mod policy;
+pub(crate) mod record;
 pub(crate) mod reshard;
 pub(crate) mod schema;
 pub(crate) mod settings;

@@ -6,6 +6,7 @@ use dynashard_keys::{PhysicalKey, PhysicalPartitionKey, SortKey};
 use crate::model::fields::Fields;
 use crate::model::guard::{Transfer, Transferred, Write};
 use crate::model::item::StoredItem;
+use crate::model::pinned::Owner;
 use crate::ports::errors::StoreError;
 
 /// The main table.
@@ -44,6 +45,16 @@ pub trait ItemStore: Send + Sync {
 
     /// `Query`: one page of one shard.
     async fn query(&self, query: &ShardQuery) -> Result<ShardPage, StoreError>;
+
+    /// A strongly consistent `GetItem` of the item that names the owner of the table.
+    async fn owner(&self) -> Result<Option<Owner>, StoreError>;
+
+    /// `PutItem` of this item where there is none. [`StoreError::ConditionFailed`] where there is one.
+    async fn claim(&self, owner: &Owner) -> Result<(), StoreError>;
+
+    /// `DescribeTable`: the bytes of its items and of its local secondary indexes together, as DynamoDB counted them
+    /// within the last six hours, or so. `None` where it has no such index.
+    async fn locally_indexed_bytes(&self) -> Result<Option<u64>, StoreError>;
 }
 
 /// What was read, and what it cost.

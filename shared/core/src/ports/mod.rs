@@ -12,12 +12,13 @@ mod world;
 
 pub use crate::model::guard::{Action, Arrival, Condition, Expected, Transfer, Transferred, Write};
 pub use crate::model::lease::Dated;
+pub use crate::model::record::{Change, Record, RecordKey, Seen, Stored};
 pub use errors::StoreError;
 pub use items::{
     BatchPage, Consistency, ItemStore, MAX_KEYS_PER_BATCH_GET, Metered, ShardPage, ShardQuery,
     SortRange,
 };
-pub use records::{CollectionCatalog, CollectionsPage, MetadataStore};
+pub use records::{CollectionCatalog, List, Listed, Page, ReadRecords, RecordStore};
 pub use signals::{
     AlarmControl, CapacityUpdate, HeatAlarms, HeatSource, TableCapacity, UsageSource,
 };

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::ports::items::ItemStore;
-use crate::ports::records::MetadataStore;
+use crate::ports::records::RecordStore;
 use crate::ports::time::{Clock, Entropy};
 
 /// All that a use case needs from outside. Clones share it.
@@ -12,7 +12,7 @@ pub struct World {
     /// The main table.
     pub items: Arc<dyn ItemStore>,
     /// The metadata table.
-    pub records: Arc<dyn MetadataStore>,
+    pub records: Arc<dyn RecordStore>,
     /// Time.
     pub clock: Arc<dyn Clock>,
     /// Chance.
@@ -23,7 +23,7 @@ impl World {
     /// A world of these parts.
     pub fn new(
         items: impl ItemStore + 'static,
-        records: impl MetadataStore + 'static,
+        records: impl RecordStore + 'static,
         clock: impl Clock + 'static,
         entropy: impl Entropy + 'static,
     ) -> Self {

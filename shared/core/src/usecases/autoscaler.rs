@@ -15,7 +15,8 @@ use crate::model::lease::Deadline;
 use crate::model::ledger::{Addition, Bucket, Ledger, LedgerKind, Measures, Span};
 use crate::model::metadata::{CollectionMetadata, Phase};
 use crate::model::policy::{Access, Hindrance, ScalingMode};
-use crate::ports::{HeatAlarms, HeatSource, StoreError};
+use crate::ports::{HeatAlarms, HeatSource, List, Listed, StoreError};
+use crate::usecases::begin;
 use crate::usecases::directory::Directory;
 use crate::usecases::retry::once;
 
@@ -195,15 +196,15 @@ impl<'a, W: HeatSource + HeatAlarms> AutoScaler<'a, W> {
         };
         let (metadata, now) = (&*known.metadata, self.directory.now().wall);
         let evidence = Evidence { metadata, heat: &heat_ledger, load: &load, cause, now };
-        let decision = decide(evidence, self.directory.settings(), self.directory.waits());
+        let decision = decide(evidence, self.directory.settings(), self.directory.lease().waits());
         let mode = self.directory.settings().scaling.mode;
         self.carry_out(metadata, decision, mode, DecidedBy::Alarm, deadline).await
     }
 
     /// What the ledgers of a collection hold. One that cannot be read counts as empty.
     async fn ledgers(&self, partition: &PartitionKey, deadline: Deadline) -> (Ledger, Ledger) {
-        let heat = self.directory.ledger(partition, LedgerKind::Heat, deadline).await;
-        let load = self.directory.ledger(partition, LedgerKind::Load, deadline).await;
+        let heat = self.directory.records().ledger(partition, LedgerKind::Heat, deadline).await;
+        let load = self.directory.records().ledger(partition, LedgerKind::Load, deadline).await;
         (heat.unwrap_or_default(), load.unwrap_or_default())
     }
 
@@ -215,11 +216,11 @@ impl<'a, W: HeatSource + HeatAlarms> AutoScaler<'a, W> {
         by: DecidedBy,
         deadline: Deadline,
     ) -> HeatOutcome {
-        match self.directory.carry_out(metadata, decision, mode, deadline).await {
+        match begin::begin(self.directory, metadata, decision, mode, deadline).await {
             Ok((decision, outcome)) => {
                 // Whoever reads the history finds the next decision there; this one is logged.
                 if decision.is_worth_a_note() && outcome != Outcome::Overtaken {
-                    let _ = self.directory.note(&decision, outcome, by, deadline).await;
+                    let _ = begin::note(self.directory, &decision, outcome, by, deadline).await;
                 }
                 HeatOutcome::Decided(Box::new(decision), outcome)
             }
@@ -239,10 +240,10 @@ impl<'a, W: HeatSource + HeatAlarms> AutoScaler<'a, W> {
         if mode == ScalingMode::Off {
             return Ok((Vec::new(), None));
         }
-        let page = self.directory.grown(after, deadline).await?;
+        let page = self.directory.records().list(List::Grown, after, deadline).await?;
         let mut last = after.map(str::to_owned);
         let mut told = Vec::new();
-        for partition in page.partitions {
+        for Listed { partition, .. } in page.entries {
             if deadline.remaining(self.directory.now()).is_zero() {
                 return Ok((told, last));
             }
@@ -289,11 +290,12 @@ impl<'a, W: HeatSource + HeatAlarms> AutoScaler<'a, W> {
     ) -> Result<Ledger, Error> {
         let (kind, now) = (LedgerKind::Load, self.directory.now().wall);
         // Where nobody else reports, nobody else removes what is old.
-        let expired = self.directory.ledger(partition, kind, deadline).await?.expired(now);
+        let expired =
+            self.directory.records().ledger(partition, kind, deadline).await?.expired(now);
         let seen = Measures { reports: 1.0, ..Measures::default() };
         let added = [Span::Minute, Span::Hour].map(|span| (Bucket::of(span, now), seen));
         let addition = Addition { added: added.into(), expired, ..Addition::default() };
-        Ok(self.directory.add_to_ledger(partition, kind, &addition, deadline).await?.value)
+        Ok(self.directory.records().add(partition, kind, &addition, deadline).await?.value)
     }
 
     /// One answer by the deadline.

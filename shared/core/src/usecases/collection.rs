@@ -44,7 +44,7 @@ impl Reader {
             return Err(Error::new(Code::CollectionNotFound, why));
         }
         let job = match known.metadata.reshard() {
-            Some(_) => self.directory().job(partition, deadline).await?.0,
+            Some(_) => self.directory().records().job(partition, deadline).await?.0,
             None => None,
         };
         let job = job.filter(|job| job.generation == known.metadata.generation);
@@ -56,7 +56,7 @@ impl Reader {
     pub async fn activity(&self, metadata: &CollectionMetadata, deadline: Deadline) -> Activity {
         let soon = Deadline::after(self.directory().now(), TIME_FOR_ACTIVITY);
         let deadline = deadline.min(soon);
-        let decisions = self.directory().decisions(&metadata.partition, deadline);
+        let decisions = self.directory().records().decisions(&metadata.partition, deadline);
         let (demand, decisions) = join(self.demand(metadata, deadline), decisions).await;
         // One that is made again keeps its place in the history.
         let newest = |history: DecisionHistory| {
@@ -72,7 +72,7 @@ impl Reader {
         deadline: Deadline,
     ) -> Result<Option<Rates>, Error> {
         let (directory, partition) = (self.directory(), &metadata.partition);
-        let heat = directory.ledger(partition, LedgerKind::Heat, deadline).await?;
+        let heat = directory.records().ledger(partition, LedgerKind::Heat, deadline).await?;
         if let Some(rates) = Rates::of_seconds(&heat, directory.now().wall) {
             return Ok(Some(rates));
         }
@@ -80,7 +80,7 @@ impl Reader {
         if !metadata.is_enlisted() {
             return Ok(None);
         }
-        let load = directory.ledger(partition, LedgerKind::Load, deadline).await?;
+        let load = directory.records().ledger(partition, LedgerKind::Load, deadline).await?;
         Ok(Rates::of_minute(&load, directory.now().wall))
     }
 

@@ -2,7 +2,8 @@
 //!
 //! - [`mod@write`] puts, patches and deletes, [`read`] gets, [`query`] reads pages, [`batch`] does many at once, [`collection`] says how a
 //!   collection is. [`settle`] is what each of them and the mover does to an item that changes its home.
-//! - [`directory`] is what is known of collections, and for how long. [`retry`] says what is sent again, [`fan_out`] asks several
+//! - [`context`] is what all of them stand on, [`records`] reads and changes the records of the metadata table, and [`main_table`] asks
+//!   for what holds of the main table as a whole. [`directory`] is what is known of collections, and for how long. [`retry`] says what is sent again, [`fan_out`] asks several
 //!   shards at once, and [`cost`] adds up what they took.
 //! - [`meter`] counts what arrives, [`watch`] reports it and decides on it, [`begin`] begins what was decided.
 //! - [`scale`] does what an operator asks, [`autoscaler`] what an alarm leads to, [`capacity`] what one on the table's own capacity
@@ -14,13 +15,16 @@ pub(crate) mod batch;
 pub(crate) mod begin;
 pub(crate) mod capacity;
 pub(crate) mod collection;
+pub(crate) mod context;
 pub(crate) mod cost;
 pub(crate) mod directory;
 pub(crate) mod fan_out;
+pub(crate) mod main_table;
 pub(crate) mod meter;
 pub mod query;
 pub(crate) mod read;
 pub(crate) mod rebalance;
+pub(crate) mod records;
 pub(crate) mod retry;
 pub(crate) mod scale;
 pub(crate) mod settle;

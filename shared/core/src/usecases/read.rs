@@ -319,7 +319,7 @@ impl Reader {
     }
 
     pub(crate) fn items(&self) -> &dyn ItemStore {
-        self.directory.items()
+        self.directory.context().items()
     }
 
     pub(crate) fn clock(&self) -> &dyn Clock {

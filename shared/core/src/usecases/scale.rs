@@ -11,7 +11,8 @@ use crate::model::lease::Deadline;
 use crate::model::metadata::{CollectionMetadata, Phase};
 use crate::model::policy::{Hindrance, check_change};
 use crate::model::reshard::{Job, ServerTime};
-use crate::usecases::directory::{BeginOutcome, Directory, Known, TurnedRound};
+use crate::usecases::directory::{BeginOutcome, Changes, Directory, Known, TurnedRound};
+use crate::usecases::main_table::fit_one_shard;
 
 /// How long a request that comes too soon waits at least before it is made again.
 const LEAST_REST: Duration = Duration::from_millis(200);
@@ -102,13 +103,18 @@ impl Scaler {
             }
             let cold = CollectionMetadata::cold(partition.clone(), placement);
             let cold = CollectionMetadata { min_shards: count, ..cold };
-            let begun = match self.directory.count_enlisting(partition, grant, deadline).await {
+            let begun = match Changes::of(&self.directory)
+                .count_enlisting(partition, grant, deadline)
+                .await
+            {
                 Err(error) => Err(error),
                 Ok(()) if count == ShardCount::ONE => {
-                    let now_secs = self.directory.epoch_secs();
-                    self.directory.enlist(cold.enlisted(now_secs), None, deadline).await
+                    let now_secs = self.directory.lease().epoch_secs();
+                    Changes::of(&self.directory)
+                        .enlist(cold.enlisted(now_secs), None, deadline)
+                        .await
                 }
-                Ok(()) => self.directory.begin(&cold, count, None, deadline).await,
+                Ok(()) => Changes::of(&self.directory).begin(&cold, count, None, deadline).await,
             };
             match begun {
                 Ok(BeginOutcome::Begun(known)) => return self.when_in_force(known, deadline).await,
@@ -182,7 +188,8 @@ impl Scaler {
     async fn rest_until(&self, until_secs: u64, deadline: Deadline) -> Result<(), Error> {
         let clock = self.directory.clock();
         let now = clock.now();
-        let wait = Duration::from_secs(until_secs.saturating_sub(self.directory.epoch_secs()));
+        let wait =
+            Duration::from_secs(until_secs.saturating_sub(self.directory.lease().epoch_secs()));
         // Two clocks may be asked, this one and DynamoDB's, and they may differ.
         let wait = wait.max(LEAST_REST);
         if wait >= deadline.earlier_by(TIME_TO_BEGIN).remaining(now) {
@@ -227,8 +234,8 @@ impl Scaler {
             // A growth that moves nothing, which is on its way there.
             return Ok(RequestOutcome::accepted(metadata));
         }
-        let now_secs = self.directory.epoch_secs();
-        match check_change(metadata, now_secs, self.directory.waits().settle) {
+        let now_secs = self.directory.lease().epoch_secs();
+        match check_change(metadata, now_secs, self.directory.lease().waits().settle) {
             Ok(()) => {}
             Err(Hindrance::TooSoon { until_secs }) => {
                 return Ok(RequestOutcome::TooSoon { until_secs });
@@ -236,14 +243,14 @@ impl Scaler {
             Err(_) => return Err(running(metadata)),
         }
         if !metadata.is_enlisted() {
-            self.directory.count_enlisting(partition, grant, deadline).await?;
+            Changes::of(&self.directory).count_enlisting(partition, grant, deadline).await?;
         }
-        match self.directory.begin(metadata, target, None, deadline).await? {
+        match Changes::of(&self.directory).begin(metadata, target, None, deadline).await? {
             BeginOutcome::Begun(known) => Ok(RequestOutcome::accepted(&known.metadata)),
             BeginOutcome::TooSoon { until_secs } => Ok(RequestOutcome::TooSoon { until_secs }),
             BeginOutcome::Overtaken => Ok(RequestOutcome::Overtaken),
             BeginOutcome::Running => {
-                let (job, _) = self.directory.job(partition, deadline).await?;
+                let (job, _) = self.directory.records().job(partition, deadline).await?;
                 if job.and_then(|job| job.then) == Some(target) {
                     // What is asked for is what is about to begin.
                     return Ok(RequestOutcome::accepted(metadata));
@@ -255,7 +262,7 @@ impl Scaler {
 
     /// Refuses fewer shards where they might not hold the items.
     async fn check_size(&self, deadline: Deadline) -> Result<(), Error> {
-        if self.asks_for_size && !self.directory.fit_one_shard(deadline).await? {
+        if self.asks_for_size && !fit_one_shard(self.directory.context(), deadline).await? {
             let why = "the table has local secondary indexes, which bound a shard to 10 GB, and more than 5 GB in all, so that \
                        fewer shards might not hold the collection; if they do, `dynashard scale --whatever-their-size` changes \
                        the count";
@@ -272,8 +279,8 @@ impl Scaler {
         deadline: Deadline,
     ) -> Result<ScalingStatus, Error> {
         let known = self.directory.read_now(partition, deadline).await?;
-        let (job, now) = self.directory.job(partition, deadline).await?;
-        let waits = self.directory.waits();
+        let (job, now) = self.directory.records().job(partition, deadline).await?;
+        let waits = self.directory.lease().waits();
         // An operator's command sees as much as a rebalancer that has just begun.
         let sight = Sight { now, unchanged_for: Duration::ZERO };
         let step = job.as_ref().map(|job| plan(&known.metadata, job, sight, waits));
@@ -295,7 +302,7 @@ impl Scaler {
         then: Option<ShardCount>,
         deadline: Deadline,
     ) -> Result<RequestOutcome, Error> {
-        Ok(match self.directory.turn_round(metadata, then, deadline).await? {
+        Ok(match Changes::of(&self.directory).turn_round(metadata, then, deadline).await? {
             TurnedRound::Now | TurnedRound::Before => RequestOutcome::accepted(metadata),
             TurnedRound::Overtaken => RequestOutcome::Overtaken,
         })

@@ -20,6 +20,7 @@ use crate::model::metadata::CollectionMetadata;
 use crate::model::policy::{Access, Hindrance, PartitionLimits, ScalingMode};
 use crate::model::throttle::Throttle;
 use crate::ports::Dated;
+use crate::usecases::begin;
 use crate::usecases::directory::Directory;
 use crate::usecases::meter::{Due, Meter};
 
@@ -111,13 +112,13 @@ impl Watch {
                 let now = self.meter.now(directory.now());
                 let evidence =
                     Evidence { metadata: seen, heat: &nothing, load: &nothing, cause, now };
-                let decision = decide(evidence, settings, directory.waits());
+                let decision = decide(evidence, settings, directory.lease().waits());
                 self.act(directory, seen, decision, (deadline, is_acting)).await;
             }
             return;
         }
         let capacity = f64::from(seen.number_of_shards.get()) * settings.partition.of(access);
-        let (now, draw) = (directory.now(), directory.entropy().next_u64());
+        let (now, draw) = (directory.now(), directory.context().entropy().next_u64());
         let Some(_turn) = self.turn(partition) else { return };
         let due = self.meter.heat_due(partition, access, capacity, now, draw);
         let heat = match due {
@@ -141,7 +142,8 @@ impl Watch {
                 // Whoever is to decide is worth waiting for.
                 let is_to_decide = decides && matches!(look, Due::Decide);
                 is_acting.store(is_to_decide, Ordering::Relaxed);
-                let ledger = directory.ledger(partition, LedgerKind::Heat, deadline).await;
+                let ledger =
+                    directory.records().ledger(partition, LedgerKind::Heat, deadline).await;
                 is_acting.store(false, Ordering::Relaxed);
                 let Ok(value) = ledger else { return };
                 let answer = Dated { value, server_secs: None };
@@ -155,12 +157,14 @@ impl Watch {
         let now = self.meter.now(directory.now());
         let load = Ledger::default();
         let evidence = Evidence { metadata: seen, heat: &heat, load: &load, cause, now };
-        let mut decision = decide(evidence, settings, directory.waits());
+        let mut decision = decide(evidence, settings, directory.lease().waits());
         if matches!(decision.action, Action::Grow(_)) && seen.is_enlisted() {
             // What it asked for in the last minutes may tell that it will need more.
-            if let Ok(load) = directory.ledger(partition, LedgerKind::Load, deadline).await {
+            if let Ok(load) =
+                directory.records().ledger(partition, LedgerKind::Load, deadline).await
+            {
                 let evidence = Evidence { load: &load, ..evidence };
-                decision = decide(evidence, settings, directory.waits());
+                decision = decide(evidence, settings, directory.lease().waits());
             }
         }
         self.act(directory, seen, decision, (deadline, is_acting)).await;
@@ -179,7 +183,7 @@ impl Watch {
         }
         // A collection that costs nothing in the metadata table goes on costing nothing there.
         directory.cached(partition).filter(|known| known.metadata.is_enlisted())?;
-        self.meter.load_due(partition, directory.now(), directory.entropy().next_u64())
+        self.meter.load_due(partition, directory.now(), directory.context().entropy().next_u64())
     }
 
     /// Reports what a collection was asked for in the last minutes, and has it grow ahead of a ramp.
@@ -204,7 +208,7 @@ impl Watch {
         let heat = Ledger::default();
         let evidence =
             Evidence { metadata: seen, heat: &heat, load: &load, cause: Cause::Time, now };
-        let decision = decide(evidence, settings, directory.waits());
+        let decision = decide(evidence, settings, directory.lease().waits());
         if decision.diagnosis == Diagnosis::Ramp {
             self.act(directory, seen, decision, (deadline, is_acting)).await;
         }
@@ -228,7 +232,7 @@ impl Watch {
         deadline: Deadline,
     ) -> Option<Ledger> {
         let partition = &seen.partition;
-        let answer = match directory.add_to_ledger(partition, kind, addition, deadline).await {
+        let answer = match directory.records().add(partition, kind, addition, deadline).await {
             Ok(answer) => answer,
             Err(error) => {
                 // A reader waits for a moment only, and what that loses others report.
@@ -259,7 +263,7 @@ impl Watch {
     ) {
         is_acting.store(decision.is_worth_a_note(), Ordering::Relaxed);
         let mode = directory.settings().scaling.mode;
-        match directory.carry_out(seen, decision, mode, deadline).await {
+        match begin::begin(directory, seen, decision, mode, deadline).await {
             Ok((decision, outcome)) => {
                 self.tell(directory, seen, decision, outcome, deadline).await;
             }
@@ -289,7 +293,7 @@ impl Watch {
         if let Some(telemetry) = &self.telemetry {
             telemetry.decided(&decision, outcome);
         }
-        let noted = directory.note(&decision, outcome, DecidedBy::Writer, deadline).await;
+        let noted = begin::note(directory, &decision, outcome, DecidedBy::Writer, deadline).await;
         // What could not be noted now is noted when it is decided again, and nothing else waits for it.
         if let Err(error) = noted.or_else(|error| error.is_passing().then_some(()).ok_or(error)) {
             self.tell_failure(seen, &error);

@@ -189,7 +189,7 @@ fn the_directory_is_read_again_before_an_operation_has_to_wait_for_it() {
     let world = World::new();
     let directory = world.directory();
     let look_up = || block_on(directory.find(&partition(), world.deadline())).expect("a look-up");
-    let renew = || block_on(directory.renew_early(world.deadline()));
+    let renew = || block_on(directory.lease().renew_early(world.deadline()));
     let reads = || world.memory.requests().directory_gets;
     renew();
     assert_eq!(reads(), 0, "nobody has asked for anything yet");
@@ -199,7 +199,7 @@ fn the_directory_is_read_again_before_an_operation_has_to_wait_for_it() {
     assert_eq!(reads(), 1, "it is young");
     world.clock.advance(Duration::from_nanos(1));
     world.store.script(Operation::DirectoryGet, [Fault::Lose]);
-    block_on(directory.renew_early(world.deadline_in(Duration::from_millis(1))));
+    block_on(directory.lease().renew_early(world.deadline_in(Duration::from_millis(1))));
     renew();
     assert_eq!(reads(), 1, "it was lost, and a slow directory is not asked more often");
     world.clock.advance(FRESH);

@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use dynashard_core::ports::{
-    AlarmControl, Clock, HeatAlarms, HeatSource, MetadataStore, StoreError,
+    AlarmControl, Change, Clock, HeatAlarms, HeatSource, ReadRecords, RecordStore, StoreError,
 };
 use dynashard_core::{
     Access, Advance, AlarmStatus, Attributes, AutoScaler, Code, CollectionMetadata, Decision,
-    Error, HeatOutcome, HeatReport, HeatWindow, Hindrance, HistoryEntry, HotKey, LedgerKind,
-    NewItem, Outcome, Phase, Precondition, Rearm, ScalingMode, ScalingPolicy, Settings,
+    Error, HeatOutcome, HeatReport, HeatWindow, Hindrance, HistoryEntry, HotKey, Ledger,
+    LedgerKind, NewItem, Outcome, Phase, Precondition, Rearm, ScalingMode, ScalingPolicy, Settings,
     ShrinkPolicy, Telemetry, Throttle, Writer,
 };
 use dynashard_keys::{ItemKey, PartitionKey, Placement, ShardCount, ShardId, SortKey};
@@ -605,7 +605,8 @@ fn a_writer_in_dry_run_tells_once_what_it_would_do_and_changes_nothing() {
     // An operator grows it, and it is throttled again.
     let grown = CollectionMetadata { rev: 3, ..new_metadata(2, 2, Placement::Random) };
     let seen = hot.metadata();
-    block_on(hot.world.memory.update(&seen, &grown)).expect("it is as seen");
+    block_on(hot.world.memory.commit(&[Change::of_metadata(Some(&seen), grown)]))
+        .expect("it is as seen");
     hot.world.clock.advance(LONG);
     assert_eq!(reports.by_throttled_puts(&hot, 3), [would(1, 2), would(2, 4)]);
 }
@@ -693,8 +694,8 @@ fn regression_the_ledger_of_an_unused_collection_grew_for_ever() {
         block_on(autoscaler.shrink(None, hot.world.deadline())).expect("a page");
         hot.world.clock.advance(Duration::from_mins(1));
     }
-    let load = block_on(hot.world.memory.ledger(&partition(), LedgerKind::Load));
-    let buckets = load.expect("a ledger").value.buckets.len();
+    let load = block_on(hot.world.memory.get::<Ledger>(&(partition(), LedgerKind::Load)));
+    let buckets = load.expect("a read").value.expect("a ledger").buckets.len();
     assert!((30..40).contains(&buckets), "{buckets} buckets");
 }
 

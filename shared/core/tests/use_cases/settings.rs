@@ -43,7 +43,7 @@ fn to(value: Duration) -> SettingsChange {
 }
 
 fn announce(world: &World, directory: &Directory, value: Duration) -> PinnedTime {
-    let announced = block_on(directory.announce(to(value), world.deadline()));
+    let announced = block_on(directory.pinned().announce(to(value), world.deadline()));
     announced.expect("announced").lease_term
 }
 
@@ -96,9 +96,9 @@ fn settings_of_a_later_format_are_left_as_they_are() {
     world.memory.pin(later.clone());
     let function = function(&world, LEASE);
     assert_eq!(find(&world, &function), Err(Code::SettingsMismatch));
-    let announced = block_on(function.announce(to(LONGER), world.deadline()));
+    let announced = block_on(function.pinned().announce(to(LONGER), world.deadline()));
     assert_eq!(code(announced), Code::SettingsMismatch);
-    assert_eq!(code(block_on(function.pinned(world.deadline()))), Code::SettingsMismatch);
+    assert_eq!(code(block_on(function.pinned().read(world.deadline()))), Code::SettingsMismatch);
     assert_eq!(pinned(&world), later);
 }
 
@@ -192,7 +192,7 @@ fn a_lease_changes_while_functions_of_both_terms_act() {
         world.clock.advance(secs(1));
         assert_eq!((find(&world, &old), find(&world, &new)), (Ok(()), Ok(())));
         let before = world.clock.now();
-        let completed = block_on(new.complete(to(to_be), far(&world))).expect("completed");
+        let completed = block_on(new.pinned().complete(to(to_be), far(&world))).expect("completed");
         assert_eq!(completed.lease_term, PinnedTime::only(to_be));
         let waited = world.clock.now().certainly_since(before);
         let expected = if from > to_be { settle_time(LONGER) * 2 } else { Duration::ZERO };
@@ -209,17 +209,18 @@ fn a_change_is_taken_back_or_gone_on_with_after_an_interruption() {
     let function = function(&world, LEASE);
     assert_eq!(find(&world, &function), Ok(()));
     announce(&world, &function, LONGER);
-    let third = block_on(function.announce(to(secs(7)), world.deadline()));
+    let third = block_on(function.pinned().announce(to(secs(7)), world.deadline()));
     assert_eq!(code(third), Code::SettingsMismatch, "one change at a time");
-    let unannounced = block_on(function.complete(to(secs(7)), far(&world)));
+    let unannounced = block_on(function.pinned().complete(to(secs(7)), far(&world)));
     assert_eq!(code(unannounced), Code::SettingsMismatch);
     assert_eq!(announce(&world, &function, LEASE).next, Some(LONGER), "until it is taken back");
     // The command ends in its wait.
     let soon = Deadline::after(world.clock.now(), LEASE);
-    assert_eq!(code(block_on(function.complete(to(LEASE), soon))), Code::DeadlineExceeded);
+    assert_eq!(code(block_on(function.pinned().complete(to(LEASE), soon))), Code::DeadlineExceeded);
     let left = PinnedTime { accepted: LEASE, next: None, longest: LONGER };
     assert_eq!(pinned(&world).lease_term, left);
-    let completed = block_on(function.complete(to(LEASE), far(&world))).expect("completed");
+    let completed =
+        block_on(function.pinned().complete(to(LEASE), far(&world))).expect("completed");
     assert_eq!(completed.lease_term, PinnedTime::only(LEASE));
 }
 
@@ -236,13 +237,13 @@ fn a_change_there_and_back_is_waited_for_anew() {
         async move {
             world.clock.sleep(settle_time(LONGER)).await;
             let deadline = far(world);
-            others.announce(to(LONGER), deadline).await.expect("announced");
-            let back = others.complete(to(LEASE), world.deadline()).await;
+            others.pinned().announce(to(LONGER), deadline).await.expect("announced");
+            let back = others.pinned().complete(to(LEASE), world.deadline()).await;
             assert_eq!(code(back), Code::DeadlineExceeded, "it ends before its third step");
         }
     };
     let began = world.clock.now();
-    let change = function.complete(to(LEASE), far(&world));
+    let change = function.pinned().complete(to(LEASE), far(&world));
     let (completed, ()) = block_on(async { futures_util::join!(change, there_and_back) });
     assert_eq!(completed.expect("completed").lease_term, PinnedTime::only(LEASE));
     let waited = world.clock.now().certainly_since(began);
@@ -295,7 +296,7 @@ fn regression_a_process_that_was_suspended_leased_metadata_under_a_directory_tha
 fn nothing_is_changed_before_settings_are_pinned() {
     let world = World::new();
     let directory = world.directory_of(Settings::default());
-    let change = block_on(directory.announce(to(LONGER), world.deadline()));
+    let change = block_on(directory.pinned().announce(to(LONGER), world.deadline()));
     assert_eq!(code(change), Code::SettingsMismatch);
     assert_eq!(world.memory.stored_directory().rev, 0);
 }

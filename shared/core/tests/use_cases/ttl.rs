@@ -54,10 +54,11 @@ fn regression_a_process_that_had_begun_before_items_expired_let_them_uncover_wha
     let mut settings = Settings::default();
     let world = in_move();
     let old = world.directory_of(settings.clone()).pinning();
-    block_on(old.hold(world.deadline())).expect("it connects");
+    block_on(old.lease().hold(world.deadline())).expect("it connects");
     settings.ttl_attribute = Some(TTL.to_owned());
     let new = world.directory_of(settings).pinning();
-    block_on(new.hold(world.deadline())).expect("a function that is deployed with the attribute");
+    block_on(new.lease().hold(world.deadline()))
+        .expect("a function that is deployed with the attribute");
     // T' later the old one has read what the new one has pinned.
     world.clock.advance(dynashard_core::settle_time(crate::world::LEASE));
     let mut attributes = attributes("new");

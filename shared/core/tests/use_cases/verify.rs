@@ -611,7 +611,7 @@ fn all_collections_are_listed_and_no_jobs() {
     loop {
         let page = block_on(verifier.collections(&world.store, after.as_deref(), world.deadline()));
         let page = page.expect("a page");
-        listed.extend(page.partitions);
+        listed.extend(page.entries);
         after = page.next;
         if after.is_none() {
             break;

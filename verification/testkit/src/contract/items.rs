@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use dynashard_core::ports::{Action, Clock, Consistency, Expected, ItemStore, StoreError};
 use dynashard_core::{
-    AttributeValue, Attributes, Generation, Lease, MAX_DEPTH, MAX_ITEM_BYTES, NewItem, StoredItem,
-    Version,
+    AttributeValue, Attributes, Generation, Lease, MAX_DEPTH, MAX_ITEM_BYTES, NewItem, Owner,
+    StoredItem, Version,
 };
 use dynashard_keys::{
     ItemKey, Number, PartitionKey, PhysicalKey, Placement, ShardCount, ShardId, SortKey,
@@ -345,4 +345,20 @@ fn every_type() -> Attributes {
         ("a.b[0]#:c", Value::Bool(true)),
     ];
     values.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+}
+
+/// By whoever is first, for good.
+pub async fn a_main_table_is_claimed_once(fixture: &impl Fixture) {
+    let store = fixture.items();
+    let owned_by = |stack_id: &str| {
+        let (stack_id, metadata_table) = (stack_id.to_owned(), "metadata".to_owned());
+        Owner { stack_id, metadata_table }
+    };
+    assert_eq!(store.owner().await, Ok(None));
+    assert_eq!(store.claim(&owned_by("first")).await, Ok(()));
+    let refused = Err(StoreError::ConditionFailed { existing: None });
+    for stack_id in ["first", "second"] {
+        assert_eq!(store.claim(&owned_by(stack_id)).await, refused);
+    }
+    assert_eq!(store.owner().await, Ok(Some(owned_by("first"))));
 }

@@ -1,16 +1,19 @@
 //! Metadata items.
 
-use dynashard_core::ports::{Clock, CollectionCatalog, MetadataStore, StoreError};
+use dynashard_core::ports::{
+    Change, Clock, CollectionCatalog, List, ReadRecords, RecordStore, StoreError,
+};
 use std::num::NonZeroU32;
 use std::time::Duration;
 
 use dynashard_core::{
-    Addition, Bucket, CollectionMetadata, DecisionHistory, Generation, Grant, HistoryEntry, Job,
-    Ledger, LedgerKind, MAX_HISTORY_ENTRIES, Measures, Phase, Pinned, PinnedTime, Settings, Span,
+    Addition, Bucket, CollectionMetadata, Counted, DecisionHistory, DirectoryItem, Generation,
+    Grant, HistoryEntry, Job, Ledger, LedgerKind, MAX_HISTORY_ENTRIES, Measures, Phase, Pinned,
+    PinnedTime, Settings, Span,
 };
 use dynashard_keys::{PartitionKey, Placement, ShardCount};
 
-use super::{Fixture, enlist, partition};
+use super::{Fixture, beginning, ending, enlist, enlisting, partition};
 
 /// How far a server's clock may be from the test's, in seconds.
 const CLOCK_SKEW_SECS: u64 = 120;
@@ -70,8 +73,9 @@ pub async fn a_collection_is_created_once(fixture: &impl Fixture) {
 /// The whole of them, also while one changes.
 pub async fn settings_are_pinned_where_the_directory_is_as_seen(fixture: &impl Fixture) {
     let store = fixture.metadata();
-    let directory =
-        || async { store.directory().await.expect("a strong read").value.unwrap_or_default() };
+    let directory = || async {
+        store.get::<DirectoryItem>(&()).await.expect("a strong read").value.unwrap_or_default()
+    };
     let refused = Err(StoreError::ConditionFailed { existing: None });
     let secs = Duration::from_secs;
     let at_rest = Pinned::of(&Settings { schema: fixture.schema().clone(), ..Settings::default() });
@@ -87,78 +91,67 @@ pub async fn settings_are_pinned_where_the_directory_is_as_seen(fixture: &impl F
     for pinned in [at_rest.clone(), change, at_rest] {
         let seen = directory().await;
         let next = seen.with_pinned(pinned);
-        let saved = store.save_directory(&seen, &next).await;
+        let saved = store.commit(&[Change::of_directory(&seen, next.clone())]).await;
         assert_eq!(saved.map(|dated| dated.value), Ok(()));
         assert_eq!(directory().await, next);
-        let again = store.save_directory(&seen, &next).await;
+        let again = store.commit(&[Change::of_directory(&seen, next.clone())]).await;
         assert_eq!(again.map(|dated| dated.value), refused, "it is not as seen");
     }
-}
-
-/// By whoever is first, for good.
-pub async fn a_main_table_is_claimed_once(fixture: &impl Fixture) {
-    let store = fixture.metadata();
-    assert_eq!(store.owner().await, Ok(None));
-    assert_eq!(store.claim("first").await, Ok(()));
-    let refused = Err(StoreError::ConditionFailed { existing: None });
-    for stack_id in ["first", "second"] {
-        assert_eq!(store.claim(stack_id).await, refused);
-    }
-    let owner = store.owner().await.map(|owner| owner.map(|owner| owner.stack_id));
-    assert_eq!(owner, Ok(Some("first".to_owned())));
 }
 
 /// Metadata, job and the list, or none of them.
 pub async fn a_collection_is_enlisted_with_its_job_or_not_at_all(fixture: &impl Fixture) {
     let (one, other) = (partition("enlisted"), partition("enlisted at once"));
     let store = fixture.metadata();
-    let directory =
-        || async { store.directory().await.expect("a strong read").value.unwrap_or_default() };
+    let directory = || async {
+        store.get::<DirectoryItem>(&()).await.expect("a strong read").value.unwrap_or_default()
+    };
     let of = |partition: &PartitionKey| {
         CollectionMetadata::stable(partition.clone(), Placement::Jump, ShardCount::ONE, 1)
     };
     let seen = directory().await;
     let next = seen.with(&one).expect("room");
     let job = super::reshard::job(&one, fixture);
-    let enlisted = store.enlist(&seen, &next, &of(&one), Some(&job)).await;
+    let enlisted = store.commit(&enlisting(&seen, &next, &of(&one), Some(&job))).await;
     assert_eq!(enlisted.map(|dated| dated.value), Ok(()));
     assert_eq!((directory().await, get(&one, fixture).await), (next.clone(), Some(of(&one))));
-    let stored = store.job(&one).await.expect("a strong read").value;
+    let stored = store.get::<Job>(&one).await.expect("a strong read").value;
     assert_eq!(stored.as_ref(), Some(&job));
 
     let refused = Err(StoreError::ConditionFailed { existing: None });
     let of_old = seen.with(&other).expect("room");
     let job = super::reshard::job(&other, fixture);
-    let enlisted = store.enlist(&seen, &of_old, &of(&other), Some(&job)).await;
+    let enlisted = store.commit(&enlisting(&seen, &of_old, &of(&other), Some(&job))).await;
     assert_eq!(enlisted.map(|dated| dated.value), refused, "the directory is not as seen");
     assert_eq!((directory().await, get(&other, fixture).await), (next.clone(), None));
-    assert_eq!(store.job(&other).await.expect("a strong read").value, None);
+    assert_eq!(store.get::<Job>(&other).await.expect("a strong read").value, None);
     let again = next.with(&one).expect("room");
-    let enlisted = store.enlist(&next, &again, &of(&one), None).await;
+    let enlisted = store.commit(&enlisting(&next, &again, &of(&one), None)).await;
     assert_eq!(enlisted.map(|dated| dated.value), refused, "it has metadata");
     assert_eq!(directory().await, next);
 }
 
-/// A collection that is counted is not refused when it is counted again, and those of one grant do not count to another.
-pub async fn a_grant_counts_each_collection_once_up_to_its_bound(fixture: &impl Fixture) {
+/// Two that count at once do not count each other out, and those of one grant do not count to another.
+pub async fn the_collections_of_a_grant_are_counted_where_they_are_as_seen(fixture: &impl Fixture) {
     let store = fixture.metadata();
-    let grant = |digest, most| Grant::new(digest, NonZeroU32::new(most).expect("not zero"));
-    let (one, other) = (grant("one", 2), grant("other", 1));
-    let full = Err(StoreError::ConditionFailed { existing: None });
-    for (grant, hash, expected) in [
-        (&one, 0, Ok(())),
-        (&one, 0, Ok(())),
-        (&one, u64::MAX, Ok(())),
-        (&one, 1, full.clone()),
-        (&one, 0, Ok(())),
-        (&other, 1, Ok(())),
-        (&other, 0, full.clone()),
-        (&grant("one", 3), 1, Ok(())),
-        (&one, 1, Ok(())),
-        (&one, 2, full),
+    let grant = |digest| Grant::new(digest, NonZeroU32::new(2).expect("not zero"));
+    let (one, other) = (grant("one"), grant("other"));
+    let counted = async |grant| store.get::<Counted>(grant).await.expect("a strong read").value;
+    assert_eq!(counted(&one).await, None);
+    let [first, both] = [Counted([7].into()), Counted([0, 7, u64::MAX].into())];
+    let refused = StoreError::ConditionFailed { existing: None };
+    for (seen, next, expected) in [
+        (None, &first, Ok(())),
+        (None, &both, Err(refused.clone())),
+        (Some(&both), &both, Err(refused.clone())),
+        (Some(&first), &both, Ok(())),
+        (Some(&first), &first, Err(refused)),
     ] {
-        assert_eq!(store.count_enlisting(grant, hash).await, expected, "{grant:?}: {hash}");
+        let change = Change::of_grant(&one, seen, next.clone());
+        let saved = store.commit(&[change]).await.map(|dated| dated.value);
+        assert_eq!(saved, expected, "{seen:?} to {next:?}");
     }
+    assert_eq!((counted(&one).await, counted(&other).await), (Some(both), None));
 }
 
 /// The second of two changes of the same state is refused, and changes nothing.
@@ -175,8 +168,12 @@ pub async fn a_change_is_made_where_the_metadata_is_as_seen(fixture: &impl Fixtu
         last_updated_secs: 20,
         ..seen.clone()
     };
-    let update = |seen, next| async move {
-        fixture.metadata().update(seen, next).await.map(|dated| dated.value)
+    let update = async |seen: &CollectionMetadata, next: &CollectionMetadata| {
+        fixture
+            .metadata()
+            .commit(&[Change::of_metadata(Some(seen), next.clone())])
+            .await
+            .map(|dated| dated.value)
     };
     assert_eq!(update(&seen, &begun).await, Ok(()));
     assert_eq!(get(&partition, fixture).await.as_ref(), Some(&begun));
@@ -219,8 +216,9 @@ pub async fn the_index_lists_what_is_being_resharded(fixture: &impl Fixture) {
     let mut found = Vec::new();
     let mut after = None;
     loop {
-        let page = fixture.metadata().resharding(after.as_deref()).await.expect("a page");
-        found.extend(page.partitions);
+        let page =
+            fixture.metadata().list(List::Resharding, after.as_deref()).await.expect("a page");
+        found.extend(page.entries.into_iter().map(|listed| listed.partition));
         after = page.next;
         if after.is_none() {
             break;
@@ -243,25 +241,31 @@ pub async fn the_longest_keys_are_taken_everywhere(fixture: &impl Fixture) {
     let phase = Phase::Move { from: count(1), to: count(2) };
     let next = CollectionMetadata { phase, number_of_shards: count(2), rev: 2, ..seen.clone() };
     let job = super::reshard::job(&partition, fixture);
-    store.begin(&seen, &next, None, &job).await.expect("begun");
+    store.commit(&beginning(&seen, &next, None, &job)).await.expect("begun");
     let saved = Job { rev: job.rev + 1, ..job.clone() };
-    store.save_job(&job, &saved).await.expect("saved");
-    store.call_lane(&partition, u32::MAX, u64::MAX).await.expect("called");
-    store.remove_lane(&partition, u32::MAX).await.expect("removed");
+    store
+        .commit(&[Change::of_job(&job.partition, Some(&job), Some(saved.clone()))])
+        .await
+        .expect("saved");
+    store.commit(&[Change::of_lane(&partition, u32::MAX, Some(u64::MAX))]).await.expect("called");
+    store.commit(&[Change::of_lane(&partition, u32::MAX, None)]).await.expect("removed");
     for kind in [LedgerKind::Heat, LedgerKind::Load] {
         let bucket = Bucket { span: Span::Second, start_secs: 1_800_000_007 };
         let measures = Measures { writes: 1.0, ..Measures::default() };
         let addition = Addition { added: vec![(bucket, measures)], ..Addition::default() };
-        store.add_to_ledger(&partition, kind, &addition).await.expect("added");
+        store.add(&partition, kind, &addition).await.expect("added");
     }
     let history = DecisionHistory { rev: 1, records: Vec::new() };
-    store.save_decisions(&partition, &DecisionHistory::default(), &history).await.expect("saved");
-    let page = store.resharding(None).await.expect("a page");
-    assert!(page.partitions.contains(&partition), "{page:?}");
-    let page = store.all_decisions(None).await.expect("a page");
-    assert!(page.histories.iter().any(|(of, _)| *of == partition), "{page:?}");
+    store
+        .commit(&[Change::of_decisions(&partition, &DecisionHistory::default(), history.clone())])
+        .await
+        .expect("saved");
+    let page = store.list(List::Resharding, None).await.expect("a page");
+    assert!(page.entries.iter().any(|listed| listed.partition == partition), "{page:?}");
+    let page = store.list(List::Decisions, None).await.expect("a page");
+    assert!(page.entries.iter().any(|listed| listed.partition == partition), "{page:?}");
     let done = CollectionMetadata { phase: Phase::Stable, rev: 3, ..next.clone() };
-    store.finish(&next, &done, &saved).await.expect("finished");
+    store.commit(&ending(&next, &done, &saved)).await.expect("finished");
 }
 
 /// Those of one shard, too, and no job or lane, whatever the pages.
@@ -272,19 +276,27 @@ pub async fn the_catalog_lists_each_collection_once_and_nothing_else(fixture: &i
         create(&created, fixture).await.expect("created");
         let next = CollectionMetadata { rev: 2, ..created.clone() };
         let job = super::reshard::job(name, fixture);
-        fixture.metadata().begin(&created, &next, None, &job).await.expect("begun");
+        fixture.metadata().commit(&beginning(&created, &next, None, &job)).await.expect("begun");
         for (lane, call) in [(1, 1), (7, 2), (7, u64::MAX)] {
-            fixture.metadata().call_lane(name, lane, call).await.expect("called");
+            fixture
+                .metadata()
+                .commit(&[Change::of_lane(name, lane, Some(call))])
+                .await
+                .expect("called");
         }
         for _ in 0..2 {
-            fixture.metadata().remove_lane(name, 1).await.expect("removed, or not there");
+            fixture
+                .metadata()
+                .commit(&[Change::of_lane(name, 1, None)])
+                .await
+                .expect("removed, or not there");
         }
     }
     let mut found = Vec::new();
     let mut after = None;
     loop {
         let page = fixture.metadata().collections(after.as_deref()).await.expect("a page");
-        found.extend(page.partitions);
+        found.extend(page.entries);
         after = page.next;
         if after.is_none() {
             break;
@@ -308,7 +320,7 @@ pub async fn a_ledger_adds_up_sums_unites_sets_and_forgets(fixture: &impl Fixtur
         ..Addition::default()
     };
     let add = async |addition: &Addition| {
-        let added = fixture.metadata().add_to_ledger(&partition, LedgerKind::Heat, addition).await;
+        let added = fixture.metadata().add(&partition, LedgerKind::Heat, addition).await;
         added.expect("added").value
     };
     let mut expected = Ledger::default();
@@ -316,10 +328,10 @@ pub async fn a_ledger_adds_up_sums_unites_sets_and_forgets(fixture: &impl Fixtur
         expected.apply(&addition(operations));
         assert_eq!(add(&addition(operations)).await, expected);
     }
-    let found = fixture.metadata().ledger(&partition, LedgerKind::Heat).await;
-    assert_eq!(found.expect("a strong read").value, expected);
-    let other = fixture.metadata().ledger(&partition, LedgerKind::Load).await;
-    assert_eq!(other.expect("a strong read").value, Ledger::default());
+    let found = fixture.metadata().get::<Ledger>(&(partition.clone(), LedgerKind::Heat)).await;
+    assert_eq!(found.expect("a strong read").value, Some(expected));
+    let other = fixture.metadata().get::<Ledger>(&(partition.clone(), LedgerKind::Load)).await;
+    assert_eq!(other.expect("a strong read").value, None);
     let names =
         ["s1800000007o", "s1800000007w", "s1800000007x", "s1800000007tabc", "s1800000007d03"];
     let forgets = Addition {
@@ -337,9 +349,15 @@ pub async fn answers_carry_the_servers_time(fixture: &impl Fixture) {
     let metadata =
         CollectionMetadata::stable(partition.clone(), Placement::Xxh64, ShardCount::ONE, 1);
     let created = enlist(fixture.metadata(), &metadata).await.expect("created").server_secs;
-    let read = fixture.metadata().get(&partition).await.expect("a strong read").server_secs;
+    let read = fixture
+        .metadata()
+        .get::<CollectionMetadata>(&partition)
+        .await
+        .expect("a strong read")
+        .server_secs;
     let now = fixture.clock().now().epoch_secs();
-    let directory = fixture.metadata().directory().await.expect("a strong read").server_secs;
+    let directory =
+        fixture.metadata().get::<DirectoryItem>(&()).await.expect("a strong read").server_secs;
     for server_secs in [created, read, directory] {
         let server_secs = server_secs.expect("a Date header");
         assert!(server_secs.abs_diff(now) <= CLOCK_SKEW_SECS, "{server_secs} at {now}");
@@ -351,7 +369,7 @@ async fn create(metadata: &CollectionMetadata, fixture: &impl Fixture) -> Result
 }
 
 async fn get(partition: &PartitionKey, fixture: &impl Fixture) -> Option<CollectionMetadata> {
-    fixture.metadata().get(partition).await.expect("a strong read").value
+    fixture.metadata().get::<CollectionMetadata>(partition).await.expect("a strong read").value
 }
 
 fn count(count: u32) -> ShardCount {

@@ -10,12 +10,12 @@
 use std::time::Duration;
 
 use dynashard_core::ports::{
-    Action, Clock, CollectionCatalog, Condition, Dated, Expected, ItemStore, MetadataStore,
-    StoreError, Write,
+    Action, Change, Clock, CollectionCatalog, Condition, Dated, Expected, ItemStore, ReadRecords,
+    RecordStore, StoreError, Write,
 };
 use dynashard_core::{
-    AttributeValue, Attributes, CollectionMetadata, Generation, Lease, StoredItem, TableSchema,
-    Version,
+    AttributeValue, Attributes, CollectionMetadata, DirectoryItem, Generation, Job, Lease,
+    StoredItem, TableSchema, Version,
 };
 use dynashard_keys::{
     PartitionKey, PhysicalKey, PhysicalPartitionKey, Placement, ShardId, SortKey, SortKeyType,
@@ -32,7 +32,7 @@ pub trait Fixture: Sync {
     /// The main table.
     type Items: ItemStore;
     /// The metadata table.
-    type Metadata: MetadataStore + CollectionCatalog;
+    type Metadata: RecordStore + CollectionCatalog;
     /// The clock that the stores check leases with.
     type Clock: Clock;
 
@@ -75,6 +75,7 @@ macro_rules! contract_suite {
             items::a_delete_of_nothing_succeeds,
             items::nothing_is_sent_after_the_lease,
             items::a_batch_read_finds_what_exists,
+            items::a_main_table_is_claimed_once,
             queries::pages_are_in_order_both_ways,
             queries::string_keys_are_in_the_order_of_their_bytes,
             queries::number_keys_are_in_the_order_of_their_values,
@@ -93,9 +94,8 @@ macro_rules! contract_suite {
             metadata::every_state_is_read_back,
             metadata::a_collection_is_created_once,
             metadata::settings_are_pinned_where_the_directory_is_as_seen,
-            metadata::a_main_table_is_claimed_once,
             metadata::a_collection_is_enlisted_with_its_job_or_not_at_all,
-            metadata::a_grant_counts_each_collection_once_up_to_its_bound,
+            metadata::the_collections_of_a_grant_are_counted_where_they_are_as_seen,
             metadata::a_change_is_made_where_the_metadata_is_as_seen,
             metadata::the_index_lists_what_is_being_resharded,
             metadata::the_longest_keys_are_taken_everywhere,
@@ -127,12 +127,42 @@ contract_suite!(run_each);
 
 /// Gives a collection its metadata item, and no job.
 pub async fn enlist(
-    store: &impl MetadataStore,
+    store: &impl RecordStore,
     metadata: &CollectionMetadata,
 ) -> Result<Dated<()>, StoreError> {
-    let seen = store.directory().await?.value.unwrap_or_default();
+    let seen = store.get::<DirectoryItem>(&()).await?.value.unwrap_or_default();
     let next = seen.with(&metadata.partition).expect("room in the directory");
-    store.enlist(&seen, &next, metadata, None).await
+    store.commit(&enlisting(&seen, &next, metadata, None)).await
+}
+
+/// The changes that give a collection its metadata, and its job if it begins with a change.
+pub fn enlisting(
+    seen: &DirectoryItem,
+    next: &DirectoryItem,
+    metadata: &CollectionMetadata,
+    job: Option<&Job>,
+) -> Vec<Change> {
+    let mut changes =
+        vec![Change::of_metadata(None, metadata.clone()), Change::of_directory(seen, next.clone())];
+    changes.extend(job.map(|job| Change::of_job(&job.partition, None, Some(job.clone()))));
+    changes
+}
+
+/// The changes that begin a reshard.
+pub fn beginning(
+    seen: &CollectionMetadata,
+    next: &CollectionMetadata,
+    seen_job: Option<&Job>,
+    job: &Job,
+) -> [Change; 2] {
+    let metadata = Change::of_metadata(Some(seen), next.clone());
+    [metadata, Change::of_job(&job.partition, seen_job, Some(job.clone()))]
+}
+
+/// The changes that end one.
+pub fn ending(seen: &CollectionMetadata, next: &CollectionMetadata, job: &Job) -> [Change; 2] {
+    let metadata = Change::of_metadata(Some(seen), next.clone());
+    [metadata, Change::of_job(&job.partition, Some(job), None)]
 }
 
 /// A partition of the main table that only the named test uses.

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use dynashard_core::ports::{
-    Arrival, Clock, Consistency, Expected, ItemStore, MetadataStore, StoreError, Transfer,
-    Transferred,
+    Arrival, Change, Clock, Consistency, Expected, ItemStore, ReadRecords, RecordStore, StoreError,
+    Transfer, Transferred,
 };
 use dynashard_core::{
     Claim, CollectionMetadata, Generation, Job, Lease, Phase, ServerTime, ShardRange, StoredItem,
@@ -13,7 +13,9 @@ use dynashard_core::{
 };
 use dynashard_keys::{PartitionKey, PhysicalKey, Placement, ShardCount, ShardId};
 
-use super::{Fixture, at, enlist, item, marker, partition, put, shard, sort_key};
+use super::{
+    Fixture, at, beginning, ending, enlist, item, marker, partition, put, shard, sort_key,
+};
 
 /// The generation of the reshard in these tests.
 const NOW: u64 = 5;
@@ -145,14 +147,23 @@ pub async fn a_reshard_begins_with_its_job(fixture: &impl Fixture) {
     let first = job(&partition, fixture);
     let later = Job { generation: Generation::new(3), rev: 7, then: None, ..first.clone() };
     let begin = |seen, next, seen_job, job| async move {
-        fixture.metadata().begin(seen, next, seen_job, job).await.map(|dated| dated.value)
+        fixture
+            .metadata()
+            .commit(&beginning(seen, next, seen_job, job))
+            .await
+            .map(|dated| dated.value)
     };
     let refused = Err(StoreError::ConditionFailed { existing: None });
     assert_eq!(begin(&seen, &next, Some(&first), &later).await, refused, "there is no job");
     assert_eq!(stored_job(&partition, fixture).await, None);
     assert_eq!(begin(&seen, &next, None, &first).await, Ok(()));
     assert_eq!(stored_job(&partition, fixture).await, Some(first.clone()));
-    let read = fixture.metadata().get(&partition).await.expect("a strong read").value;
+    let read = fixture
+        .metadata()
+        .get::<CollectionMetadata>(&partition)
+        .await
+        .expect("a strong read")
+        .value;
     assert_eq!(read.as_ref(), Some(&next));
 
     assert_eq!(begin(&seen, &next, Some(&first), &later).await, refused, "metadata changed");
@@ -172,7 +183,7 @@ pub async fn a_job_is_changed_where_it_is_as_seen(fixture: &impl Fixture) {
     let seen = CollectionMetadata::stable(partition.clone(), Placement::Jump, ShardCount::ONE, 10);
     enlist(fixture.metadata(), &seen).await.expect("created");
     let first = job(&partition, fixture);
-    fixture.metadata().begin(&seen, &seen, None, &first).await.expect("begun");
+    fixture.metadata().commit(&beginning(&seen, &seen, None, &first)).await.expect("begun");
     let next = Job {
         rev: first.rev + 1,
         then: None,
@@ -192,8 +203,12 @@ pub async fn a_job_is_changed_where_it_is_as_seen(fixture: &impl Fixture) {
         yielded: false,
         ..first.clone()
     };
-    let save = |seen, next| async move {
-        fixture.metadata().save_job(seen, next).await.map(|dated| dated.value)
+    let save = async |seen: &Job, next: &Job| {
+        fixture
+            .metadata()
+            .commit(&[Change::of_job(&seen.partition, Some(seen), Some(next.clone()))])
+            .await
+            .map(|dated| dated.value)
     };
     let refused = StoreError::ConditionFailed { existing: None };
     assert_eq!(save(&first, &next).await, Ok(()));
@@ -210,10 +225,10 @@ pub async fn a_change_ends_with_its_job(fixture: &impl Fixture) {
     enlist(fixture.metadata(), &created).await.expect("created");
     let seen = CollectionMetadata { cleanup_pending: true, rev: 2, ..created.clone() };
     let first = job(&partition, fixture);
-    fixture.metadata().begin(&created, &seen, None, &first).await.expect("begun");
+    fixture.metadata().commit(&beginning(&created, &seen, None, &first)).await.expect("begun");
     let next = CollectionMetadata { cleanup_pending: false, rev: 3, ..seen.clone() };
     let finish = |seen, next, job| async move {
-        fixture.metadata().finish(seen, next, job).await.map(|dated| dated.value)
+        fixture.metadata().commit(&ending(seen, next, job)).await.map(|dated| dated.value)
     };
     let refused = Err(StoreError::ConditionFailed { existing: None });
     let other = Job { rev: 8, ..first.clone() };
@@ -221,10 +236,15 @@ pub async fn a_change_ends_with_its_job(fixture: &impl Fixture) {
     assert_eq!(finish(&created, &next, &first).await, refused, "metadata changed");
     assert_eq!(stored_job(&partition, fixture).await, Some(first.clone()));
     assert_eq!(finish(&seen, &next, &first).await, Ok(()));
-    let read = || async { fixture.metadata().get(&partition).await.expect("a strong read").value };
+    let read = || async {
+        fixture.metadata().get::<CollectionMetadata>(&partition).await.expect("a strong read").value
+    };
     assert_eq!(read().await.as_ref(), Some(&next));
     assert_eq!(stored_job(&partition, fixture).await, None);
-    let saved = fixture.metadata().save_job(&first, &other).await;
+    let saved = fixture
+        .metadata()
+        .commit(&[Change::of_job(&first.partition, Some(&first), Some(other.clone()))])
+        .await;
     assert_eq!(saved.map(|dated| dated.value), refused, "a job that is gone stays gone");
     assert_eq!(finish(&next, &seen, &first).await, refused, "there is no job");
     assert_eq!(read().await, Some(next));
@@ -310,7 +330,7 @@ pub(super) fn job(partition: &PartitionKey, fixture: &impl Fixture) -> Job {
 }
 
 async fn stored_job(partition: &PartitionKey, fixture: &impl Fixture) -> Option<Job> {
-    fixture.metadata().job(partition).await.expect("a strong read").value
+    fixture.metadata().get::<Job>(partition).await.expect("a strong read").value
 }
 
 fn count(count: u32) -> ShardCount {

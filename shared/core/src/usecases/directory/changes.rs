@@ -6,13 +6,14 @@ use dynashard_keys::{PartitionKey, ShardCount};
 
 use crate::model::directory_item::DirectoryItem;
 use crate::model::error::{Code, Error};
-use crate::model::grant::Grant;
+use crate::model::grant::{Counted, Grant};
 use crate::model::lease::{Deadline, Lease, Reading};
 use crate::model::metadata::{CollectionMetadata, Contradiction};
 use crate::model::reshard::Job;
-use crate::ports::{Dated, StoreError};
+use crate::ports::{Change, Dated, StoreError};
 use crate::usecases::directory::leased::{Directory, Known};
-use crate::usecases::retry::{refusal, within};
+use crate::usecases::records::Revision;
+use crate::usecases::retry::refusal;
 
 /// What became of a change of a shard count that was to begin.
 #[derive(Debug, Clone)]
@@ -30,7 +31,28 @@ pub(crate) enum BeginOutcome {
     Overtaken,
 }
 
-impl Directory {
+/// What became of a request to turn a reshard round, or to take that back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum TurnedRound {
+    /// The job says so now.
+    Now,
+    /// It said so before.
+    Before,
+    /// The metadata or the job is not as seen any more.
+    Overtaken,
+}
+
+/// Changes of what a directory knows. What they publish it keeps.
+#[derive(Clone, Copy)]
+pub(crate) struct Changes<'a> {
+    directory: &'a Directory,
+}
+
+impl<'a> Changes<'a> {
+    pub(crate) fn of(directory: &'a Directory) -> Self {
+        Self { directory }
+    }
+
     /// Publishes `forward` to `target`, with the job of the change. Whether the collection may change
     /// at all was decided before.
     ///
@@ -38,7 +60,7 @@ impl Directory {
     /// tells, or by that of the controller that has removed the job (protocol: "Phases"). Where the
     /// decision came from `planned`, the job must still be as it was then.
     pub(crate) async fn begin(
-        &self,
+        self,
         seen: &CollectionMetadata,
         target: ShardCount,
         planned: Option<&Job>,
@@ -48,14 +70,14 @@ impl Directory {
         if planned.is_none() && target > seen.number_of_shards {
             self.check_allowed(&seen.partition)?;
         }
-        let now_secs = self.epoch_secs();
+        let now_secs = self.directory.lease().epoch_secs();
         if !seen.is_enlisted() {
             let next = seen.enlisted(now_secs).with_forward(target, now_secs);
             let job = Job::new(&next, None, now_secs);
-            return self.enlist(next, job.as_ref(), deadline).await;
+            return self.enlist(next, job, deadline).await;
         }
         let next = seen.with_forward(target, now_secs);
-        let (before, now) = self.job(&seen.partition, deadline).await?;
+        let (before, now) = self.directory.records().job(&seen.partition, deadline).await?;
         if planned.is_some() && planned != before.as_ref() {
             return Ok(BeginOutcome::Overtaken);
         }
@@ -69,7 +91,7 @@ impl Directory {
             if planned.is_none() && before.then.is_some() {
                 return Ok(BeginOutcome::Running);
             }
-            let settle = self.waits_now(deadline).await?.settle;
+            let settle = self.directory.lease().waits_now(deadline).await?.settle;
             let until = before.closed_seen.unwrap_or(now).plus(settle);
             if now < until {
                 return Ok(BeginOutcome::TooSoon { until_secs: until.0 });
@@ -79,8 +101,11 @@ impl Directory {
             return Ok(BeginOutcome::Overtaken);
         };
         let sent = self.sending();
-        let request = self.records().begin(seen, &next, before.as_ref(), &job);
-        let answer = within(self.clock(), deadline, request).await;
+        let changes = [
+            Change::of_metadata(Some(seen), next.clone()),
+            Change::of_job(&seen.partition, before.as_ref(), Some(job)),
+        ];
+        let answer = self.directory.records().commit(&changes, deadline).await;
         let published = self.published(next, sent, answer);
         self.begun(published, deadline).await
     }
@@ -88,22 +113,25 @@ impl Directory {
     /// Gives a collection its metadata item, with the job of its first change if it begins with one, and
     /// has the directory list it: all at once, or nothing.
     pub(crate) async fn enlist(
-        &self,
+        self,
         metadata: CollectionMetadata,
-        job: Option<&Job>,
+        job: Option<Job>,
         deadline: Deadline,
     ) -> Result<BeginOutcome, Error> {
         self.check_enlisting(&metadata.partition)?;
-        let (seen, _) = self.read_item_now(deadline).await?;
+        let (seen, _) = self.directory.lease().read_now(deadline).await?;
         let next = seen.with(&metadata.partition).ok_or_else(directory_is_full)?;
-        let sent = self.clock().now();
-        let request = self.records().enlist(&seen, &next, &metadata, job);
-        let answer = within(self.clock(), deadline, request).await;
+        let mut changes =
+            vec![Change::of_metadata(None, metadata.clone()), Change::of_directory(&seen, next)];
+        let job = job.map(|job| Change::of_job(&metadata.partition, None, Some(job)));
+        changes.extend(job);
+        let sent = self.directory.now();
+        let answer = self.directory.records().commit(&changes, deadline).await;
         // Nobody acts on it before strong reads show both: others would find items ahead of what they can
         // read. So it is not kept.
-        self.forget(&metadata.partition);
-        let published = not_late(answer).map(|Dated { server_secs, .. }| Known {
-            lease: Lease::new(sent, server_secs, self.settings().lease_term),
+        self.directory.forget(&metadata.partition);
+        let published = answer.map(|Dated { server_secs, .. }| Known {
+            lease: Lease::new(sent, server_secs, self.directory.settings().lease_term),
             metadata: Arc::new(metadata),
         });
         self.begun(published, deadline).await
@@ -113,45 +141,40 @@ impl Directory {
     /// before the enlisting, so that no crash leaves a collection that is listed and not counted. One that is counted and
     /// was not listed costs no more when it is asked for again.
     pub(crate) async fn count_enlisting(
-        &self,
+        self,
         partition: &PartitionKey,
         grant: Option<&Grant>,
         deadline: Deadline,
     ) -> Result<(), Error> {
         let Some(grant) = grant else { return Ok(()) };
         self.check_enlisting(partition)?;
-        let request = self.records().count_enlisting(grant, DirectoryItem::hash_of(partition));
-        let why = "the count of the grant was not answered in time".to_owned();
-        let answer = within(self.clock(), deadline, request).await;
-        match answer.unwrap_or(Err(StoreError::OutcomeUnknown(why))) {
-            Ok(()) => Ok(()),
-            Err(StoreError::ConditionFailed { .. }) => {
-                let why = format!(
-                    "{} collections were enlisted under the grant by which the caller may touch this one, as many as \
-                     the parameter KeysPerGrant allows",
-                    grant.most()
-                );
-                Err(Error::new(Code::GrantExhausted, why))
-            }
-            // Whether it was counted makes no difference to whoever sends the request again.
-            Err(StoreError::OutcomeUnknown(why)) => Err(Error::new(Code::Unavailable, why)),
-            Err(error) => Err(refusal(error).unwrap_or_else(|error| error)),
-        }
+        let count = |seen: Option<Counted>| {
+            let before = seen.clone().unwrap_or_default();
+            let next = before.with(DirectoryItem::hash_of(partition), grant);
+            let next = next.ok_or_else(|| is_exhausted(grant))?;
+            Ok(if next == before {
+                Revision::Keep(())
+            } else {
+                Revision::commit(Change::of_grant(grant, seen.as_ref(), next), ())
+            })
+        };
+        let contended = "the count of the grant kept changing; ask again";
+        self.directory.records().revise(grant, count, contended, deadline).await
     }
 
     /// Refuses a collection that cannot be enlisted, as far as that is known without a request.
-    fn check_enlisting(&self, partition: &PartitionKey) -> Result<(), Error> {
+    fn check_enlisting(self, partition: &PartitionKey) -> Result<(), Error> {
         self.check_allowed(partition)?;
         // Whoever has seen it full need not read it again: it never has more room.
-        if self.last_item().is_some_and(|item| !item.has_room_for(partition)) {
+        if self.directory.lease().last().is_some_and(|item| !item.has_room_for(partition)) {
             return Err(directory_is_full());
         }
         Ok(())
     }
 
     /// Refuses to change a collection that the operator does not let grow.
-    fn check_allowed(&self, partition: &PartitionKey) -> Result<(), Error> {
-        let grow_keys = &self.settings().grow_keys;
+    fn check_allowed(self, partition: &PartitionKey) -> Result<(), Error> {
+        let grow_keys = &self.directory.settings().grow_keys;
         if grow_keys.allow(partition) {
             return Ok(());
         }
@@ -163,7 +186,7 @@ impl Directory {
 
     /// What the answer to the beginning of a change means.
     async fn begun(
-        &self,
+        self,
         published: Result<Known, StoreError>,
         deadline: Deadline,
     ) -> Result<BeginOutcome, Error> {
@@ -174,7 +197,8 @@ impl Directory {
             // becomes of it shows a moment later.
             Err(StoreError::Conflict) => {
                 let why = "another transaction was changing the collection";
-                let _ = self.attempts(deadline).pause(Error::new(Code::Contended, why)).await;
+                let _ =
+                    self.directory.attempts(deadline).pause(Error::new(Code::Contended, why)).await;
                 Ok(BeginOutcome::Overtaken)
             }
             Err(error) => Err(refusal(error).unwrap_or_else(|error| error)),
@@ -183,53 +207,90 @@ impl Directory {
 
     /// Removes a job, and the note of it from the metadata, if both are as seen.
     pub(crate) async fn finish(
-        &self,
+        self,
         seen: &CollectionMetadata,
         job: &Job,
         deadline: Deadline,
     ) -> Result<Known, StoreError> {
-        let next = seen.without_cleanup(job.items_moved, self.epoch_secs());
-        let sent = self.sending();
-        let answer = within(self.clock(), deadline, self.records().finish(seen, &next, job)).await;
-        self.published(next, sent, answer)
+        let next = seen.without_cleanup(job.items_moved, self.directory.lease().epoch_secs());
+        let removal = Change::of_job(&job.partition, Some(job), None);
+        self.publish(seen, next, Some(removal), deadline).await
     }
 
     /// Changes metadata from `seen` to `next`, if it still is as seen; otherwise
     /// [`StoreError::ConditionFailed`], and what is cached is dropped.
     pub(crate) async fn update(
-        &self,
+        self,
         seen: &CollectionMetadata,
         next: CollectionMetadata,
         deadline: Deadline,
     ) -> Result<Known, StoreError> {
+        self.publish(seen, next, None, deadline).await
+    }
+
+    async fn publish(
+        self,
+        seen: &CollectionMetadata,
+        next: CollectionMetadata,
+        with: Option<Change>,
+        deadline: Deadline,
+    ) -> Result<Known, StoreError> {
+        let mut changes = vec![Change::of_metadata(Some(seen), next.clone())];
+        changes.extend(with);
         let sent = self.sending();
-        let answer = within(self.clock(), deadline, self.records().update(seen, &next)).await;
+        let answer = self.directory.records().commit(&changes, deadline).await;
         self.published(next, sent, answer)
+    }
+
+    /// Writes into the job of a running reshard what is to follow it.
+    pub(crate) async fn turn_round(
+        self,
+        metadata: &CollectionMetadata,
+        then: Option<ShardCount>,
+        deadline: Deadline,
+    ) -> Result<TurnedRound, Error> {
+        let partition = &metadata.partition;
+        let turn = |job: Option<Job>| {
+            let Some(job) = job.filter(|job| job.generation == metadata.generation) else {
+                return Ok(Revision::Keep(TurnedRound::Overtaken));
+            };
+            let checked = self.directory.records().check(&job);
+            checked.map_err(|error| refusal(error).unwrap_or_else(|error| error))?;
+            if job.then == then {
+                return Ok(Revision::Keep(TurnedRound::Before));
+            }
+            let next = Job { then, rev: job.rev + 1, ..job.clone() };
+            let change = Change::of_job(partition, Some(&job), Some(next));
+            Ok(Revision::commit(change, TurnedRound::Now))
+        };
+        // The mover notes how far it is.
+        let contended = "the job of the reshard kept changing; ask again";
+        self.directory.records().revise(partition, turn, contended, deadline).await
     }
 
     /// Keeps what a change has published, and drops what is cached if it may not have, or if nobody may take
     /// a lease of it (protocol: "Pinned settings").
     fn published(
-        &self,
+        self,
         next: CollectionMetadata,
         sent: Sent,
-        answer: Option<Result<Dated<()>, StoreError>>,
+        answer: Result<Dated<()>, StoreError>,
     ) -> Result<Known, StoreError> {
-        let lease = not_late(answer).map(|Dated { server_secs, .. }| {
-            Lease::new(sent.at, server_secs, self.settings().lease_term)
+        let lease = answer.map(|Dated { server_secs, .. }| {
+            Lease::new(sent.at, server_secs, self.directory.settings().lease_term)
         });
         match lease {
-            Ok(lease) if sent.was_held => Ok(self.keep(next, lease)),
+            Ok(lease) if sent.was_held => Ok(self.directory.keep(next, lease)),
             lease => {
-                self.forget(&next.partition);
+                self.directory.forget(&next.partition);
                 lease.map(|lease| Known { metadata: Arc::new(next), lease })
             }
         }
     }
 
-    fn sending(&self) -> Sent {
-        let at = self.clock().now();
-        Sent { at, was_held: self.is_held(at) }
+    fn sending(self) -> Sent {
+        let at = self.directory.now();
+        Sent { at, was_held: self.directory.lease().fresh(at).is_some() }
     }
 }
 
@@ -241,10 +302,13 @@ struct Sent {
     was_held: bool,
 }
 
-/// An answer that may not have come in time.
-fn not_late<T>(answer: Option<Result<T, StoreError>>) -> Result<T, StoreError> {
-    let why = "the change of the metadata was not answered in time";
-    answer.unwrap_or_else(|| Err(StoreError::OutcomeUnknown(why.to_owned())))
+fn is_exhausted(grant: &Grant) -> Error {
+    let why = format!(
+        "{} collections were enlisted under the grant by which the caller may touch this one, as many as the parameter \
+         KeysPerGrant allows",
+        grant.most()
+    );
+    Error::new(Code::GrantExhausted, why)
 }
 
 fn directory_is_full() -> Error {

@@ -1,18 +1,13 @@
 //! What is known about collections, and the only way to change it.
 //!
-//! [`Directory`] keeps the directory item, with the settings that are pinned in it, and metadata under leases ([`leased`]),
-//! publishes changes of them ([`changes`], [`settings`]), stores the jobs of changes of shard counts ([`jobs`]) and lists
-//! collections ([`listing`]). Whether the main table is this stack's is asked once ([`owner`]).
+//! [`Directory`] keeps metadata under leases ([`leased`]), and stands on the lease of the directory item, with the settings
+//! that are pinned in it ([`lease`]). [`Changes`] publishes changes of metadata, and [`PinnedSettings`] those of settings.
 
 mod changes;
-mod jobs;
+mod lease;
 mod leased;
-mod ledgers;
-mod listing;
-mod owner;
 mod settings;
 
-pub(crate) use changes::BeginOutcome;
-pub(crate) use jobs::TurnedRound;
+pub(crate) use changes::{BeginOutcome, Changes, TurnedRound};
 pub use leased::{Directory, Known};
 pub use settings::SettingsChange;

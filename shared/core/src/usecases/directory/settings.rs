@@ -6,9 +6,9 @@ use crate::model::directory_item::DirectoryItem;
 use crate::model::error::{Code, Error};
 use crate::model::lease::Deadline;
 use crate::model::pinned::{ChangeableSetting, Pinned};
-use crate::ports::{Dated, StoreError};
-use crate::usecases::directory::leased::Directory;
-use crate::usecases::retry::refusal;
+use crate::ports::{Change, Dated, ReadRecords};
+use crate::usecases::context::Context;
+use crate::usecases::records::{Records, Revision};
 
 /// For how many times T' the longer of two values is waited for after only the shorter one is accepted:
 /// whoever has the longer one may stand on the directory for one, and on metadata of which it took a
@@ -24,19 +24,32 @@ pub struct SettingsChange {
     pub value: Duration,
 }
 
-impl Directory {
+/// The settings that are pinned in the directory item.
+#[derive(Clone, Copy)]
+pub struct PinnedSettings<'a> {
+    context: &'a Context,
+}
+
+impl<'a> PinnedSettings<'a> {
+    pub(super) fn of(context: &'a Context) -> Self {
+        Self { context }
+    }
+
     /// What is pinned now, whether this directory's own settings differ or not.
     ///
     /// Settings of a format that this software does not know are an error.
-    pub async fn pinned(&self, deadline: Deadline) -> Result<Option<Pinned>, Error> {
-        let pinned = self.uncompared_item(deadline).await?.pinned;
+    pub async fn read(self, deadline: Deadline) -> Result<Option<Pinned>, Error> {
+        let read = || self.context.store().get::<DirectoryItem>(&());
+        let why = "the directory could not be read in time";
+        let Dated { value, .. } = self.context.attempts(deadline).make(read, why).await?;
+        let pinned = value.and_then(|item| item.pinned);
         pinned.map(|pinned| pinned.check_format().map(|()| pinned)).transpose()
     }
 
     /// The first step: functions may be set to the new value as well. From now on all waits go by the
     /// longer of the two.
     pub async fn announce(
-        &self,
+        self,
         change: SettingsChange,
         deadline: Deadline,
     ) -> Result<Pinned, Error> {
@@ -59,14 +72,14 @@ impl Directory {
                 pinned.with(setting, time.accepting(value))
             })
         };
-        self.change_pinned(accept, deadline).await
+        self.change(accept, deadline).await
     }
 
     /// The second and the third step, when all functions are set to the new value: only that is accepted,
     /// and when nobody can be acting under a longer one, nothing waits for that any more. It takes twice T',
     /// and may be begun again if it was interrupted.
     pub async fn complete(
-        &self,
+        self,
         change: SettingsChange,
         deadline: Deadline,
     ) -> Result<Pinned, Error> {
@@ -85,19 +98,19 @@ impl Directory {
             Ok(pinned.with(setting, time.accepting_only(value)))
         };
         loop {
-            let left = self.change_pinned(accept_only, deadline).await?;
+            let left = self.change(accept_only, deadline).await?;
             if left.time(setting).longest == value {
                 return Ok(left);
             }
             let wait = left.waits().settle * TERMS;
-            if wait > deadline.remaining(self.clock().now()) {
+            if wait > deadline.remaining(self.context.clock().now()) {
                 let why = format!(
                     "the change needs {} more seconds: run the same command again",
                     wait.as_secs()
                 );
                 return Err(Error::new(Code::DeadlineExceeded, why));
             }
-            self.clock().sleep(wait).await;
+            self.context.clock().sleep(wait).await;
             let settle = |pinned: &Pinned| {
                 let time = pinned.time(setting);
                 if time.accepted != value || time.next.is_some() {
@@ -110,47 +123,34 @@ impl Directory {
                 let next = if is_as_left { time.settled() } else { time };
                 Ok(pinned.with(setting, next))
             };
-            let settled = self.change_pinned(settle, deadline).await?;
+            let settled = self.change(settle, deadline).await?;
             if settled.time(setting).longest == value {
                 return Ok(settled);
             }
         }
     }
 
-    /// Changes what is pinned, if it changes.
-    async fn change_pinned(
-        &self,
+    /// Changes what is pinned, if it changes, whether this stack's own settings differ or not.
+    async fn change(
+        self,
         change: impl Fn(&Pinned) -> Result<Pinned, Error>,
         deadline: Deadline,
     ) -> Result<Pinned, Error> {
-        let mut attempts = self.attempts(deadline);
-        loop {
-            let item = self.uncompared_item(deadline).await?;
-            let pinned = item.pinned.clone().ok_or_else(nothing_is_pinned)?;
+        let revision = |item: Option<DirectoryItem>| {
+            let item = item.unwrap_or_default();
+            let pinned = item.pinned.as_ref().ok_or_else(nothing_is_pinned)?;
             pinned.check_format()?;
-            let next = change(&pinned)?;
-            if next == pinned {
-                return Ok(pinned);
+            let next = change(pinned)?;
+            if next == *pinned {
+                return Ok(Revision::Keep(next));
             }
             let next = Pinned { revision: pinned.revision + 1, ..next };
-            match self.records().save_directory(&item, &item.with_pinned(next.clone())).await {
-                Ok(_) => return Ok(next),
-                // Another collection was enlisted meanwhile; or the next read shows what has become of it.
-                Err(StoreError::ConditionFailed { .. } | StoreError::OutcomeUnknown(_)) => {
-                    let why = "the directory kept changing; ask again";
-                    attempts.pause(Error::new(Code::Contended, why)).await?;
-                }
-                Err(error) => attempts.pause(refusal(error)?).await?,
-            }
-        }
-    }
-
-    /// The directory item as it is, whatever is pinned in it. Nobody acts on it.
-    async fn uncompared_item(&self, deadline: Deadline) -> Result<DirectoryItem, Error> {
-        let read = || self.records().directory();
-        let why = "the directory could not be read in time";
-        let Dated { value, .. } = self.attempts(deadline).make(read, why).await?;
-        Ok(value.unwrap_or_default())
+            let change = Change::of_directory(&item, item.with_pinned(next.clone()));
+            Ok(Revision::commit(change, next))
+        };
+        // Other collections are enlisted meanwhile.
+        let contended = "the directory kept changing; ask again";
+        Records::of(self.context).revise(&(), revision, contended, deadline).await
     }
 }
 

@@ -284,7 +284,8 @@ impl Reader {
     fn pilots(&self, reshard: Reshard, pilots: usize) -> Vec<ShardId> {
         let mut sources = reshard.sources().collect::<Vec<_>>();
         let count = u64::try_from(sources.len()).unwrap_or(u64::MAX).max(1);
-        let drawn = usize::try_from(self.directory().entropy().next_u64() % count).unwrap_or(0);
+        let drawn =
+            usize::try_from(self.directory().context().entropy().next_u64() % count).unwrap_or(0);
         sources.rotate_left(drawn);
         sources.truncate(pilots);
         sources

@@ -14,7 +14,7 @@ use crate::model::lease::{Deadline, Reading};
 use crate::model::metadata::CollectionMetadata;
 use crate::model::reshard::{Job, ServerTime};
 use crate::ports::StoreError;
-use crate::usecases::directory::{BeginOutcome, Known};
+use crate::usecases::directory::{BeginOutcome, Changes, Known};
 use crate::usecases::rebalance::rebalancer::{
     Advance, RESERVE, Rebalancer, ReshardSlice, Slice, StepOutcome, of_conditional,
 };
@@ -36,7 +36,7 @@ impl Rebalancer {
     /// Carries the change of one collection on, to its end or as far as the time allows. `lane` is that of
     /// the item whose record has called, or 0.
     pub async fn advance(&self, partition: &PartitionKey, lane: u32, deadline: Deadline) -> Slice {
-        let worker = Worker { id: self.directory.entropy().next_u64(), lane };
+        let worker = Worker { id: self.directory.context().entropy().next_u64(), lane };
         let mut shift = Shift::new(worker, self.take_paces(partition), self.directory.now());
         let advance = Box::pin(self.steps(partition, &mut shift, deadline)).await;
         let Shift { moved: items_moved, reshard, paces, .. } = shift;
@@ -63,7 +63,7 @@ impl Rebalancer {
                 return Ok(Advance::Nothing);
             }
             let unchanged_for = sighting.lasts(&seen, self.directory.now());
-            let (job, now) = self.directory.job(partition, deadline).await?;
+            let (job, now) = self.directory.records().job(partition, deadline).await?;
             shift.looks_at(now, self.directory.now());
             let Some(job) = job else {
                 let why = format!(
@@ -74,7 +74,7 @@ impl Rebalancer {
                 self.unless_changed(&seen, damage, deadline).await?;
                 continue;
             };
-            let waits = self.directory.waits_now(deadline).await?;
+            let waits = self.directory.lease().waits_now(deadline).await?;
             shift.finds(&seen.metadata, &job, waits);
             let step = plan(&seen.metadata, &job, Sight { now, unchanged_for }, waits);
             let scans = matches!(step, NextStep::Scan | NextStep::RemoveMarkers);
@@ -132,7 +132,7 @@ impl Rebalancer {
         deadline: Deadline,
     ) -> Result<StepOutcome, Error> {
         let metadata = &seen.metadata;
-        let now_secs = self.directory.epoch_secs();
+        let now_secs = self.directory.lease().epoch_secs();
         match step {
             NextStep::NoteForward(at) => {
                 self.save(job, Job { forward_seen: Some(at), ..job.clone() }, deadline).await
@@ -171,9 +171,9 @@ impl Rebalancer {
             }
             NextStep::Finish => {
                 for lane in 1..=job.last_lane {
-                    self.directory.remove_lane(&job.partition, lane, deadline).await?;
+                    self.directory.records().remove_lane(&job.partition, lane, deadline).await?;
                 }
-                match self.directory.finish(metadata, job, deadline).await {
+                match Changes::of(&self.directory).finish(metadata, job, deadline).await {
                     Ok(known) => Ok(StepOutcome::Finished(known.metadata)),
                     Err(error) => of_conditional(error),
                 }
@@ -217,7 +217,8 @@ impl Rebalancer {
                 if self.save(job, *next, deadline).await? == StepOutcome::Done {
                     shift.has_waited = false;
                     let soon = Deadline::after(self.directory.now(), CALLING).min(deadline);
-                    let call = |lane| self.directory.call_lane(&job.partition, lane, soon);
+                    let call =
+                        |lane| self.directory.records().call_lane(&job.partition, lane, soon);
                     // The next slice calls again whoever could not be called.
                     drop(join_all(lanes.into_iter().map(call)).await);
                 }
@@ -267,7 +268,7 @@ impl Rebalancer {
         let Some(target) = target else {
             return self.save(job, Job { then: None, ..job.clone() }, deadline).await;
         };
-        match self.directory.begin(metadata, target, Some(job), deadline).await {
+        match Changes::of(&self.directory).begin(metadata, target, Some(job), deadline).await {
             Ok(BeginOutcome::Begun(_)) => Ok(StepOutcome::Done),
             Ok(BeginOutcome::Running | BeginOutcome::TooSoon { .. } | BeginOutcome::Overtaken) => {
                 Ok(StepOutcome::Retry)
@@ -289,7 +290,7 @@ impl Rebalancer {
         let Some(next) = next else {
             return Ok(StepOutcome::Retry);
         };
-        match self.directory.update(seen, next, deadline).await {
+        match Changes::of(&self.directory).update(seen, next, deadline).await {
             Ok(_) => Ok(StepOutcome::Done),
             Err(error) => of_conditional(error),
         }
@@ -310,13 +311,13 @@ impl Rebalancer {
         let goes_on = shift.has_come_on || shift.paces().has_begun();
         let lane = shift.worker.lane;
         loop {
-            let (Some(job), _) = self.directory.job(partition, deadline).await? else {
+            let (Some(job), _) = self.directory.records().job(partition, deadline).await? else {
                 break;
             };
             let items_moved = job.items_moved + shift.uncounted;
             let mut next = Job { yielded: goes_on && lane == 0, items_moved, ..job.clone() };
             next.release(shift.worker);
-            match self.directory.save_job(&job, next, deadline).await {
+            match self.directory.records().save_job(&job, next, deadline).await {
                 // Another call has noted something.
                 Err(StoreError::ConditionFailed { .. }) => {}
                 // The sweep will find the collection, if nothing was written.
@@ -325,7 +326,7 @@ impl Rebalancer {
             }
         }
         if goes_on && lane > 0 {
-            self.directory.call_lane(partition, lane, deadline).await?;
+            self.directory.records().call_lane(partition, lane, deadline).await?;
         }
         if let Some(error) = shift.failed.error() {
             return Err(error);

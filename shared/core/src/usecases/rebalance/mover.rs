@@ -104,7 +104,8 @@ impl<'a> PacedRequests<'a> {
             let units = self.rebalancer.move_units(homes, &found);
             self.wait_for_turn(units).await?;
             let known = self.renewed().await?;
-            let mut settling = Settling::new(self.rebalancer.directory.items(), homes, &known);
+            let mut settling =
+                Settling::new(self.rebalancer.directory.context().items(), homes, &known);
             let moving = async {
                 if gives_way {
                     settling.give_way((found.version, found.generation)).await?;
@@ -151,8 +152,13 @@ impl<'a> PacedRequests<'a> {
                 }
                 None => return Err(Stopped::OutOfTime),
             }
-            let read =
-                || self.rebalancer.directory.items().get(&homes.old, None, Consistency::Strong);
+            let read = || {
+                self.rebalancer.directory.context().items().get(
+                    &homes.old,
+                    None,
+                    Consistency::Strong,
+                )
+            };
             item = self.made(read).await.map_err(at_item)?.value;
             gives_way = false;
         }
@@ -173,7 +179,7 @@ impl<'a> PacedRequests<'a> {
                 condition: Condition { generation, expected: Expected::Marker },
                 lease: known.lease,
             };
-            match self.within(self.rebalancer.directory.items().write(&write)).await {
+            match self.within(self.rebalancer.directory.context().items().write(&write)).await {
                 // Where the condition fails there is no marker any more, or one of a later reshard.
                 Some(Ok(_) | Err(StoreError::ConditionFailed { .. })) => return Ok(()),
                 Some(Err(StoreError::OutcomeUnknown(why))) => {

@@ -95,7 +95,7 @@ impl Rebalancer {
         deadline: Deadline,
     ) -> Result<StepOutcome, Error> {
         let next = Job { yielded: false, ..next };
-        match self.directory.save_job(seen, next, deadline).await {
+        match self.directory.records().save_job(seen, next, deadline).await {
             Ok(_) => Ok(StepOutcome::Done),
             Err(error) => of_conditional(error),
         }

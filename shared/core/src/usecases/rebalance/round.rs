@@ -237,7 +237,7 @@ impl Rebalancer {
         let key = ItemKey::new(metadata.partition.clone(), sort.clone());
         let separator = self.directory.settings().schema.separator;
         let here = key.at(at.shard, metadata.placement, separator);
-        let read = || self.directory.items().get(&here, None, Consistency::Strong);
+        let read = || self.directory.context().items().get(&here, None, Consistency::Strong);
         let found = PacedRequests::new(self, at).made(read).await?.value;
         match found.and_then(|item| self.task(at, work, sort.clone(), item)) {
             Some(task) => self.carry_through(at, task).await,
@@ -284,7 +284,8 @@ impl Rebalancer {
                 shift.uncounted = 0;
                 return Ok(ended);
             }
-            let (Some(noted), _) = self.directory.job(&job.partition, deadline).await? else {
+            let (Some(noted), _) = self.directory.records().job(&job.partition, deadline).await?
+            else {
                 return Ok(StepOutcome::Retry);
             };
             // What was found out in another scan says nothing of this one.
@@ -313,7 +314,7 @@ impl Rebalancer {
             },
             ..self.keys_of(at)
         };
-        PacedRequests::new(self, at).made(|| self.directory.items().query(&query)).await
+        PacedRequests::new(self, at).made(|| self.directory.context().items().query(&query)).await
     }
 
     /// The first and the last sort key of the shard, if this is its first page and there are more of
@@ -334,9 +335,12 @@ impl Rebalancer {
                 consistency: Consistency::Eventual,
                 ..self.keys_of(at)
             };
-            let ends =
-                within(self.directory.clock(), at.deadline, self.directory.items().query(&query))
-                    .await;
+            let ends = within(
+                self.directory.clock(),
+                at.deadline,
+                self.directory.context().items().query(&query),
+            )
+            .await;
             let (last, _) = ends?.ok()?.items.into_iter().next()?;
             Some([first, last])
         }

@@ -6,6 +6,7 @@ use futures_util::stream::StreamExt;
 
 use crate::model::error::Error;
 use crate::model::lease::Deadline;
+use crate::ports::List;
 use crate::usecases::rebalance::rebalancer::{RESERVE, Rebalancer, Slice};
 
 /// What one sweep did.
@@ -31,8 +32,8 @@ impl Rebalancer {
     /// Each listed collection has the same chance in each sweep, since their order is drawn: in that of
     /// the list the last ones would always be left.
     pub async fn sweep(&self, deadline: Deadline) -> Sweep {
-        let List { mut partitions, damaged, unlisted } = self.list(deadline).await;
-        partitions.sort_by_cached_key(|_| self.directory.entropy().next_u64());
+        let Found { mut partitions, damaged, unlisted } = self.list(deadline).await;
+        partitions.sort_by_cached_key(|_| self.directory.context().entropy().next_u64());
         let last_begin = deadline.earlier_by(RESERVE);
         let advances = partitions.into_iter().map(|partition| async move {
             if last_begin.remaining(self.directory.now()).is_zero() {
@@ -56,16 +57,17 @@ impl Rebalancer {
     ///
     /// A list is cut off only where the index is throttled, or holds hundreds of thousands of changes. So
     /// the position is kept in memory, and a new environment begins at the start.
-    async fn list(&self, deadline: Deadline) -> List {
+    async fn list(&self, deadline: Deadline) -> Found {
         // A page that does not come leaves the time for those that have come.
         let now = self.directory.now();
         let deadline = deadline.min(Deadline::after(now, deadline.remaining(now) / 4));
-        let mut list = List::default();
+        let mut list = Found::default();
         let mut after = self.list_position().take();
         loop {
-            match self.directory.resharding(after.as_deref(), deadline).await {
+            match self.directory.records().list(List::Resharding, after.as_deref(), deadline).await
+            {
                 Ok(page) => {
-                    list.partitions.extend(page.partitions);
+                    list.partitions.extend(page.entries.into_iter().map(|listed| listed.partition));
                     list.damaged.extend(page.damaged);
                     after = page.next;
                     if after.is_none() {
@@ -75,7 +77,7 @@ impl Rebalancer {
                 Err(error) => {
                     // A page that never comes must not keep the others from being listed.
                     *self.list_position() = after.filter(|_| !list.partitions.is_empty());
-                    return List { unlisted: Some(error), ..list };
+                    return Found { unlisted: Some(error), ..list };
                 }
             }
         }
@@ -84,7 +86,7 @@ impl Rebalancer {
 
 /// The collections that a sweep looks at.
 #[derive(Default)]
-struct List {
+struct Found {
     partitions: Vec<PartitionKey>,
     damaged: Vec<String>,
     unlisted: Option<Error>,

@@ -38,7 +38,7 @@ impl Verifier {
         };
         let metadata = known.metadata;
         let job = if metadata.needs_rebalancing() {
-            self.directory().job(partition, deadline).await?.0
+            self.directory().records().job(partition, deadline).await?.0
         } else {
             None
         };
@@ -64,7 +64,7 @@ impl Verifier {
                 view = self.view(partition, deadline).await?;
             }
             let found = self.look(key, shards, &view, deadline).await?;
-            let ttl_attributes = directory.ttl_attributes();
+            let ttl_attributes = directory.lease().ttl_attributes();
             let entries = found
                 .iter()
                 .map(|(shard, item)| Entry::of(key, *shard, item, &ttl_attributes))

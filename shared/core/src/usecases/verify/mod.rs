@@ -23,7 +23,7 @@ use crate::model::error::Error;
 use crate::model::lease::Deadline;
 use crate::model::metadata::CollectionMetadata;
 use crate::model::version::Generation;
-use crate::ports::{CollectionCatalog, CollectionsPage};
+use crate::ports::{CollectionCatalog, Page};
 use crate::usecases::directory::Directory;
 use crate::usecases::read::Reader;
 
@@ -169,8 +169,8 @@ impl Verifier {
         catalog: &dyn CollectionCatalog,
         after: Option<&str>,
         deadline: Deadline,
-    ) -> Result<CollectionsPage, Error> {
-        self.directory().collections(catalog, after, deadline).await
+    ) -> Result<Page<PartitionKey>, Error> {
+        self.directory().records().all(catalog, after, deadline).await
     }
 
     /// Walks a whole collection, tells `observer` of all that is wrong, and repairs it if asked to.

@@ -228,7 +228,7 @@ impl Verifier {
     ) -> Result<f64, Error> {
         let limit = walk.limit;
         let placement = walk.view.metadata.placement;
-        let ttl_attributes = &self.directory().ttl_attributes();
+        let ttl_attributes = &self.directory().lease().ttl_attributes();
         let requests = walk.lanes_to_read().into_iter().map(|at| {
             let Lane { shard, next, .. } = &walk.lanes[at];
             let deadline = self.deadline(options);

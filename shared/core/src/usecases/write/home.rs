@@ -33,7 +33,7 @@ impl Operation<'_> {
     ) -> Result<ShardId, Interrupted> {
         let Some((homes, new)) = self.homes(known) else {
             let metadata = &known.metadata;
-            let draw = self.writer.directory.entropy().next_u64();
+            let draw = self.writer.directory.context().entropy().next_u64();
             return Ok(metadata.placement.place(self.key, metadata.layout().writable, draw));
         };
         let mut settling = Settling::new(self.writer.items(), &homes, known);

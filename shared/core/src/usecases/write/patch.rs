@@ -80,7 +80,7 @@ impl Operation<'_> {
             version,
             forwarded: false,
         });
-        if in_move.is_some() && item.may_expire(&directory.ttl_attributes()) {
+        if in_move.is_some() && item.may_expire(&directory.lease().ttl_attributes()) {
             self.settled_shard(Settled::Marked, &known).await?;
         }
         let write = self.guarded(shard, Action::Put(item), unchanged, &known);

@@ -79,7 +79,7 @@ impl Operation<'_> {
         }
         let expected = expected(precondition)?;
         // What an item hides at its old home would show again when it expires.
-        let may_expire = item.may_expire(&writer.directory.ttl_attributes());
+        let may_expire = item.may_expire(&writer.directory.lease().ttl_attributes());
         let until = if may_expire { Settled::Marked } else { Settled::Emptied };
         let new_home = new_home_in_move(self.key, &known).filter(|_| until == Settled::Emptied);
         let asks_new_home_first = match precondition {

@@ -113,7 +113,7 @@ impl Writer {
     }
 
     pub(super) fn items(&self) -> &dyn ItemStore {
-        self.directory.items()
+        self.directory.context().items()
     }
 
     /// Takes note of an operation that comes in, and of the units that it asks for, if they are known.
@@ -124,7 +124,7 @@ impl Writer {
     }
 
     pub(super) fn draw_version(&self) -> Version {
-        Version::new(self.directory.entropy().next_u64())
+        Version::new(self.directory.context().entropy().next_u64())
     }
 }
 

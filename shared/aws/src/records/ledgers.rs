@@ -1,20 +1,26 @@
-//! How the metadata table stores the ledgers of collections, and what was decided about them.
+//! The ledgers of collections, and what was decided about them, as DynamoDB holds them. The names must be kept stable.
 
 use std::collections::HashMap;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use dynashard_core::ports::StoreError;
-use dynashard_core::{Addition, DecisionHistory, DecisionRecord, Figure, Ledger, LedgerKind};
+use dynashard_core::{Addition, DecisionHistory, DecisionRecord, Figure, Ledger};
 use dynashard_keys::PartitionKey;
 
 use crate::attributes::number;
+use crate::records::codec::{Fill, Item, Reader};
 
-/// The attributes of an item with decisions. Must be kept stable.
-pub(crate) const REV: &str = "rev";
+/// What must be as it was seen of a history.
+pub(super) const LOCK: &[&str] = &[REV];
+
+/// The key attribute of the sparse index of decisions, and its only value.
+pub const DECISIONS_INDEX_PARTITION: &str = "_ds_decisions";
+
+const REV: &str = "rev";
 const DECISIONS: &str = "decisions";
 
 /// When DynamoDB may remove a ledger or a history, in epoch seconds: the metadata table's time to live. Nothing of the
-/// protocol has it. Must be kept stable.
+/// protocol has it.
 const EXPIRES: &str = "_ds_expires";
 
 /// How long a ledger stays that nobody adds to. It is longer than any figure of it counts.
@@ -23,20 +29,8 @@ const LEDGER_SECS: u64 = 7 * 24 * 60 * 60;
 /// How long a history stays after its last decision.
 const DECISIONS_SECS: u64 = 30 * 24 * 60 * 60;
 
-type Item = HashMap<String, AttributeValue>;
-
-/// The key of a ledger, as text.
-pub(crate) fn ledger_key(partition: &PartitionKey, kind: LedgerKind) -> String {
-    format!("{}{partition}", kind.key_prefix())
-}
-
-/// The key of a collection's decisions, as text.
-pub(crate) fn decisions_key(partition: &PartitionKey) -> String {
-    format!("{}{partition}", DecisionHistory::KEY_PREFIX)
-}
-
 /// Reads a ledger without its key.
-pub(crate) fn decode_ledger(mut item: Item) -> Ledger {
+pub(super) fn decode_ledger(mut item: Item) -> Ledger {
     item.remove(EXPIRES);
     Ledger::of_figures(item.into_iter().map(|(name, value)| {
         let figure = match value {
@@ -52,7 +46,7 @@ pub(crate) fn decode_ledger(mut item: Item) -> Ledger {
 }
 
 /// The update expression of an addition, with its names and values.
-pub(crate) fn addition(
+pub(super) fn addition(
     addition: &Addition,
 ) -> (String, HashMap<String, String>, HashMap<String, AttributeValue>) {
     let (mut names, mut values) = (HashMap::new(), HashMap::new());
@@ -85,62 +79,61 @@ pub(crate) fn addition(
     (text, names, values)
 }
 
-/// The whole item of a history, without its key.
-pub(crate) fn encode_decisions(history: &DecisionHistory) -> Item {
+pub(super) fn encode_decisions(history: &DecisionHistory) -> Item {
     let records = history.records.iter().map(|record| {
         let mut record = record.clone();
         let mut fields = Item::new();
         for (name, field) in texts(&mut record) {
-            fields.insert(name.to_owned(), AttributeValue::S(field.clone()));
+            fields.put(name, field);
         }
         for (name, field) in numbers(&mut record) {
-            fields.insert(name.to_owned(), number(*field));
+            fields.put(name, field);
         }
         for (name, field) in optional_texts(&mut record) {
-            fields.extend(field.clone().map(|text| (name.to_owned(), AttributeValue::S(text))));
+            fields.put_if_any(name, field.as_ref());
         }
         for (name, field) in optional_numbers(&mut record) {
-            fields.extend(field.map(|value| (name.to_owned(), number(value))));
+            fields.put_if_any(name, field.as_ref());
         }
         AttributeValue::M(fields)
     });
     let last_secs = history.records.iter().map(|record| record.last_secs).max().unwrap_or_default();
-    Item::from([
-        (REV.to_owned(), number(history.rev)),
-        (EXPIRES.to_owned(), number(last_secs.saturating_add(DECISIONS_SECS))),
-        (DECISIONS.to_owned(), AttributeValue::L(records.collect())),
-    ])
+    let mut item = Item::from([(DECISIONS.to_owned(), AttributeValue::L(records.collect()))]);
+    item.put(REV, &history.rev);
+    item.put(EXPIRES, &last_secs.saturating_add(DECISIONS_SECS));
+    item.put(DECISIONS_INDEX_PARTITION, &DECISIONS_INDEX_PARTITION.to_owned());
+    item
 }
 
-/// Reads a history. The error names the wrong field.
-pub(crate) fn decode_decisions(
+pub(super) fn decode_decisions(
     partition: &PartitionKey,
     item: &Item,
 ) -> Result<DecisionHistory, StoreError> {
-    let wrong = |field: &str| {
-        let what = format!("the decisions of {partition:?} are damaged: {field}");
-        StoreError::Corrupt(what)
+    let what = format!("the item of the decisions about {partition:?}");
+    let whole = Reader { what: &what, item };
+    let Some(AttributeValue::L(list)) = item.get(DECISIONS) else {
+        return Err(whole.wrong(DECISIONS, "is missing or is not a list"));
     };
-    let rev = number_of(item, REV).ok_or_else(|| wrong(REV))?;
-    let Some(AttributeValue::L(list)) = item.get(DECISIONS) else { return Err(wrong(DECISIONS)) };
     let records = list.iter().map(|value| {
-        let fields = value.as_m().map_err(|_| wrong(DECISIONS))?;
+        let item = value.as_m().map_err(|_| whole.wrong(DECISIONS, "holds what is not a map"))?;
+        let fields = Reader { item, ..whole };
         let mut record = DecisionRecord::default();
         for (name, field) in texts(&mut record) {
-            *field = text_of(fields, name).ok_or_else(|| wrong(name))?;
+            *field = fields.get(name)?;
         }
         for (name, field) in numbers(&mut record) {
-            *field = number_of(fields, name).ok_or_else(|| wrong(name))?;
+            *field = fields.get(name)?;
         }
         for (name, field) in optional_texts(&mut record) {
-            *field = text_of(fields, name);
+            *field = fields.optional(name)?;
         }
         for (name, field) in optional_numbers(&mut record) {
-            *field = number_of(fields, name);
+            *field = fields.optional(name)?;
         }
         Ok(record)
     });
-    Ok(DecisionHistory { rev, records: records.collect::<Result<Vec<_>, StoreError>>()? })
+    let records = records.collect::<Result<Vec<_>, StoreError>>()?;
+    Ok(DecisionHistory { rev: whole.get(REV)?, records })
 }
 
 fn texts(record: &mut DecisionRecord) -> [(&'static str, &mut String); 6] {
@@ -172,14 +165,6 @@ fn optional_texts(record: &mut DecisionRecord) -> [(&'static str, &mut Option<St
 
 fn optional_numbers(record: &mut DecisionRecord) -> [(&'static str, &mut Option<u64>); 2] {
     [("to", &mut record.to), ("hottest_percent", &mut record.hottest_percent)]
-}
-
-fn text_of(fields: &Item, name: &str) -> Option<String> {
-    fields.get(name).and_then(|value| value.as_s().ok()).cloned()
-}
-
-fn number_of(fields: &Item, name: &str) -> Option<u64> {
-    fields.get(name).and_then(|value| value.as_n().ok()).and_then(|text| text.parse().ok())
 }
 
 #[cfg(test)]

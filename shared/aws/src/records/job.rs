@@ -1,0 +1,160 @@
+//! The job of a change of a shard count, as DynamoDB holds it. The names must be kept stable.
+
+use std::collections::BTreeMap;
+
+use aws_sdk_dynamodb::types::AttributeValue;
+use dynashard_core::ports::StoreError;
+use dynashard_core::{Claim, Job, ShardRange};
+use dynashard_keys::{PartitionKey, ShardId, SortKey};
+
+use crate::records::codec::{Field, Fill, Item, Reader};
+
+/// What must be as it was seen.
+pub(super) const LOCK: &[&str] = &["generation", "rev"];
+
+/// The top-level attributes of a job item beside its key are those that conditions and the stream's filter read, and
+/// a map of the rest.
+const SLICE: &str = "slice";
+const YIELDED: &str = "yielded";
+const JOB: &str = "job";
+
+/// The item by which a lane is called, without its key. It passes the stream's filter as a job does whose
+/// slice is over.
+pub(super) fn encode_call(call: u64) -> Item {
+    let mut item = Item::new();
+    item.put(SLICE, &YIELDED.to_owned());
+    item.put("call", &call);
+    item
+}
+
+pub(super) fn encode(job: &Job) -> Item {
+    let mut fields = Item::new();
+    fields.put("from", &job.from);
+    fields.put("to", &job.to);
+    fields.put_if_any("then", job.then.as_ref());
+    fields.put("started", &job.started_secs);
+    fields.put("closing", &job.closing);
+    fields.put("scan", &job.scan);
+    fields.put("items_moved", &job.items_moved);
+    for (name, at) in [
+        ("forward_seen", job.forward_seen),
+        ("move_seen", job.move_seen),
+        ("scan_began", job.scan_began),
+        ("called_until", job.called_until),
+        ("scanned", job.scanned),
+        ("closed_seen", job.closed_seen),
+    ] {
+        fields.put_if_any(name, at.as_ref());
+    }
+    fields.put_if_any("marked_first", job.marked.as_ref().map(|range| &range.first));
+    fields.put_if_any("marked_last", job.marked.as_ref().map(|range| &range.last));
+    fields.put_unless_default("done", &job.done);
+    fields.put("under_way", &job.under_way);
+    fields.put_unless_default("spans", &job.spans);
+    fields.put_unless_default("claims", &job.claims);
+    let unmovable = job.unmovable.iter().map(|((shard, sort), why)| Unmovable {
+        shard: *shard,
+        sort: sort.clone(),
+        why: why.clone(),
+    });
+    fields.put_unless_default("unmovable", &unmovable.collect::<Vec<_>>());
+    fields.put_unless_default("last_lane", &job.last_lane);
+    let mut item = Item::new();
+    item.put("generation", &job.generation);
+    item.put("rev", &job.rev);
+    item.put(SLICE, &(if job.yielded { YIELDED } else { "running" }).to_owned());
+    item.insert(JOB.to_owned(), AttributeValue::M(fields));
+    item
+}
+
+pub(super) fn decode(partition: &PartitionKey, item: &Item) -> Result<Job, StoreError> {
+    let what = format!("the job item of {partition:?}");
+    let whole = Reader { what: &what, item };
+    let fields = whole.map(JOB)?;
+    let unmovable = fields.or_default::<Vec<Unmovable>>("unmovable")?.into_iter();
+    let marked = match fields.optional("marked_first")? {
+        None => None,
+        Some(first) => Some(ShardRange { first, last: fields.get("marked_last")? }),
+    };
+    Ok(Job {
+        partition: partition.clone(),
+        generation: whole.get("generation")?,
+        rev: whole.get("rev")?,
+        from: fields.get("from")?,
+        to: fields.get("to")?,
+        then: fields.optional("then")?,
+        started_secs: fields.get("started")?,
+        forward_seen: fields.optional("forward_seen")?,
+        move_seen: fields.optional("move_seen")?,
+        closing: fields.get("closing")?,
+        scan: fields.get("scan")?,
+        done: fields.or_default("done")?,
+        under_way: fields.get("under_way")?,
+        spans: fields.or_default("spans")?,
+        scan_began: fields.optional("scan_began")?,
+        claims: fields.or_default::<BTreeMap<_, _>>("claims")?,
+        last_lane: fields.or_default("last_lane")?,
+        called_until: fields.optional("called_until")?,
+        scanned: fields.optional("scanned")?,
+        closed_seen: fields.optional("closed_seen")?,
+        marked,
+        items_moved: fields.get("items_moved")?,
+        unmovable: unmovable.map(|Unmovable { shard, sort, why }| ((shard, sort), why)).collect(),
+        yielded: whole.get::<String>(SLICE)? == YIELDED,
+    })
+}
+
+impl Field for Claim {
+    fn encode(&self) -> AttributeValue {
+        let Self { worker, lane, until, wcu } = self;
+        let mut claim = Item::new();
+        claim.put("worker", worker);
+        claim.put("lane", lane);
+        claim.put("until", until);
+        claim.put("wcu", wcu);
+        AttributeValue::M(claim)
+    }
+
+    fn decode(value: &AttributeValue) -> Result<Self, String> {
+        let decode = || {
+            let item = value.as_m().ok()?;
+            Some(Self {
+                worker: Field::decode(item.get("worker")?).ok()?,
+                lane: Field::decode(item.get("lane")?).ok()?,
+                until: Field::decode(item.get("until")?).ok()?,
+                wcu: Field::decode(item.get("wcu")?).ok()?,
+            })
+        };
+        decode().ok_or_else(|| "holds what is not a claim".to_owned())
+    }
+}
+
+/// An item that cannot be moved.
+#[derive(PartialEq)]
+struct Unmovable {
+    shard: ShardId,
+    sort: SortKey,
+    why: String,
+}
+
+impl Field for Unmovable {
+    fn encode(&self) -> AttributeValue {
+        let mut entry = Item::new();
+        entry.put("shard", &self.shard);
+        entry.put("sort", &self.sort);
+        entry.put("why", &self.why);
+        AttributeValue::M(entry)
+    }
+
+    fn decode(value: &AttributeValue) -> Result<Self, String> {
+        let decode = || {
+            let entry = value.as_m().ok()?;
+            Some(Self {
+                shard: Field::decode(entry.get("shard")?).ok()?,
+                sort: Field::decode(entry.get("sort")?).ok()?,
+                why: Field::decode(entry.get("why")?).ok()?,
+            })
+        };
+        decode().ok_or_else(|| "holds what is not a shard, a sort key and a reason".to_owned())
+    }
+}

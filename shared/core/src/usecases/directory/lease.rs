@@ -1,0 +1,242 @@
+//! The directory item under a lease: which collections have metadata, and what is pinned.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use dynashard_keys::PartitionKey;
+use futures_util::lock::Mutex as AsyncMutex;
+
+use crate::model::directory_item::DirectoryItem;
+use crate::model::error::{Code, Error};
+use crate::model::lease::{Deadline, Lease, Reading};
+use crate::model::pinned::Pinned;
+use crate::model::reshard::Waits;
+use crate::ports::{Change, Dated, ReadRecords, StoreError};
+use crate::usecases::context::Context;
+use crate::usecases::main_table::compare_owner;
+
+/// The directory item, read strongly and kept for a lease. Everything else that is believed stands on it.
+pub struct DirectoryLease {
+    context: Context,
+    /// Whether it pins its settings if none are pinned, and claims a main table that belongs to nobody.
+    pins: bool,
+    /// Whether it was seen that the main table belongs to no other stack. It is looked at once.
+    owner_is_known: AtomicBool,
+    held: Mutex<Option<(Arc<DirectoryItem>, Lease)>>,
+    /// Why nobody may act, and until when of `CLOCK_BOOTTIME` that is answered without another look.
+    refusal: Mutex<Option<(Error, Duration)>>,
+    /// Whoever reads the directory item holds it, so that concurrent operations share one read.
+    turn: AsyncMutex<()>,
+    /// Whether it was tried to renew the present lease early.
+    was_renewed_early: AtomicBool,
+}
+
+/// For how long an environment whose settings differ answers so without another look: soon after they were
+/// put right it acts again, and until then a fleet that was deployed wrongly leaves the item to those that
+/// are right.
+const REFUSAL_TERM: Duration = Duration::from_secs(1);
+
+impl DirectoryLease {
+    pub(super) fn new(context: Context) -> Self {
+        Self {
+            context,
+            pins: false,
+            owner_is_known: AtomicBool::new(false),
+            held: Mutex::default(),
+            refusal: Mutex::default(),
+            turn: AsyncMutex::new(()),
+            was_renewed_early: AtomicBool::new(false),
+        }
+    }
+
+    pub(super) fn pinning(self) -> Self {
+        Self { pins: true, ..self }
+    }
+
+    /// Reads the directory, unless its lease lives: whoever is called by a schedule pins the settings of a
+    /// new stack, and finds out that its own differ.
+    pub async fn hold(&self, deadline: Deadline) -> Result<(), Error> {
+        self.item(deadline).await.map(|_| ())
+    }
+
+    /// Reads the directory item again if its lease is in the second half of its term, beside an operation
+    /// that may begin on it still: the next one then has to wait for nothing. It is tried once for each
+    /// lease, and may be dropped at any time. Trouble with it is the next one's.
+    pub async fn renew_early(&self, deadline: Deadline) {
+        let now = self.context.now();
+        let is_due = |lease: &Lease| lease.is_fresh(now) && !lease.is_young(now);
+        if !self.lock_held().as_ref().is_some_and(|(_, lease)| is_due(lease)) {
+            return;
+        }
+        if let Some(_turn) = self.turn.try_lock()
+            && !self.was_renewed_early.swap(true, Ordering::Relaxed)
+        {
+            let _ = self.read_now(deadline).await;
+        }
+    }
+
+    /// The times to wait for, as they were pinned when the directory was read last (protocol: "Pinned
+    /// settings").
+    pub fn waits(&self) -> Waits {
+        self.waits_of(self.last().as_deref())
+    }
+
+    /// The times to wait for, for a decision that changes metadata: it stands on a lease of the directory that lives now.
+    pub(crate) async fn waits_now(&self, deadline: Deadline) -> Result<Waits, Error> {
+        let (item, _) = self.item(deadline).await?;
+        Ok(self.waits_of(Some(&item)))
+    }
+
+    fn waits_of(&self, item: Option<&DirectoryItem>) -> Waits {
+        let pinned = item.and_then(|item| item.pinned.as_ref());
+        pinned.map_or_else(|| Waits::of(self.context.settings()), Pinned::waits)
+    }
+
+    /// The attributes by which items may expire: those that are pinned, and this stack's own.
+    pub(crate) fn ttl_attributes(&self) -> BTreeSet<String> {
+        let item = self.last();
+        let pinned = item.iter().filter_map(|item| item.pinned.as_ref());
+        let pinned = pinned.flat_map(|pinned| &pinned.ttl_attributes);
+        pinned.chain(&self.context.settings().ttl_attribute).cloned().collect()
+    }
+
+    /// The epoch second by DynamoDB's clock, as far as the last read tells it: metadata says in that time when it
+    /// changed, whoever changed it, and a machine whose clock is a day ahead bars no change for a day.
+    pub(crate) fn epoch_secs(&self) -> u64 {
+        let now = self.context.now();
+        let read = self.lock_held().as_ref().map(|(_, lease)| lease.since());
+        let read = read.and_then(|since| Some((since.boot, since.server_secs?)));
+        read.map_or(now.epoch_secs(), |(boot, secs)| secs + now.boot.saturating_sub(boot).as_secs())
+    }
+
+    /// The directory item under a lease.
+    pub(super) async fn item(
+        &self,
+        deadline: Deadline,
+    ) -> Result<(Arc<DirectoryItem>, Lease), Error> {
+        let fresh = || self.fresh(self.context.now());
+        if let Some(fresh) = fresh() {
+            return Ok(fresh);
+        }
+        let _turn = self.turn.lock().await;
+        if let Some(fresh) = fresh() {
+            return Ok(fresh);
+        }
+        let refused = self.lock_refusal().clone();
+        match refused.filter(|(_, until)| self.context.now().boot < *until) {
+            Some((error, _)) => Err(error),
+            None => self.read_now(deadline).await,
+        }
+    }
+
+    /// What is held, if its lease lives.
+    pub(super) fn fresh(&self, now: Reading) -> Option<(Arc<DirectoryItem>, Lease)> {
+        self.lock_held().clone().filter(|(_, lease)| lease.is_fresh(now))
+    }
+
+    /// The directory item as it was read last, whatever has become of its lease.
+    pub(super) fn last(&self) -> Option<Arc<DirectoryItem>> {
+        self.lock_held().as_ref().map(|(item, _)| Arc::clone(item))
+    }
+
+    /// Whether the directory item was ever seen to list the collection. Whatever was listed once is listed for ever.
+    pub(super) fn has_listed(&self, partition: &PartitionKey) -> bool {
+        self.last().is_some_and(|item| item.lists(partition))
+    }
+
+    /// The directory item as it is now.
+    pub(super) async fn read_now(
+        &self,
+        deadline: Deadline,
+    ) -> Result<(Arc<DirectoryItem>, Lease), Error> {
+        loop {
+            let settings = self.context.settings();
+            let read = async || {
+                let before = self.context.now();
+                let Dated { value, server_secs } = self.context.store().get(&()).await?;
+                let lease = Lease::new(before, server_secs, settings.lease_term);
+                Ok((value.unwrap_or_default(), lease))
+            };
+            let mut attempts = self.context.attempts(deadline);
+            let (item, lease): (DirectoryItem, _) =
+                attempts.make(read, "the directory could not be read in time").await?;
+            if let Some(pinned) = &item.pinned {
+                pinned.check(settings).inspect_err(|error| self.refuse_all(error))?;
+            }
+            if self.pins
+                && let Some(to_pin) = self.to_pin(item.pinned.as_ref())
+            {
+                self.pin(&item, to_pin, deadline).await?;
+                continue;
+            }
+            if !self.owner_is_known.load(Ordering::Relaxed) {
+                let stack_id = item.pinned.as_ref().and_then(|pinned| pinned.stack_id.as_deref());
+                // On the heap: every future that stands on this one would carry what is needed once.
+                let compared =
+                    Box::pin(compare_owner(&self.context, stack_id, self.pins, deadline)).await;
+                compared.inspect_err(|error| {
+                    if error.code() == Code::SettingsMismatch {
+                        self.refuse_all(error);
+                    }
+                })?;
+                self.owner_is_known.store(true, Ordering::Relaxed);
+            }
+            let read = (Arc::new(item), lease);
+            self.was_renewed_early.store(false, Ordering::Relaxed);
+            *self.lock_held() = Some(read.clone());
+            return Ok(read);
+        }
+    }
+
+    /// What is to be pinned in place of this, if it lacks anything.
+    fn to_pin(&self, pinned: Option<&Pinned>) -> Option<Pinned> {
+        // An id that no other stack has.
+        let entropy = self.context.entropy();
+        let drawn_id = || format!("{:016x}{:016x}", entropy.next_u64(), entropy.next_u64());
+        if let Some(pinned) = pinned {
+            return pinned.completed(self.context.settings(), drawn_id);
+        }
+        Some(Pinned { stack_id: Some(drawn_id()), ..Pinned::of(self.context.settings()) })
+    }
+
+    /// Pins settings, unless another is quicker. What is pinned then is read again.
+    async fn pin(
+        &self,
+        seen: &DirectoryItem,
+        pinned: Pinned,
+        deadline: Deadline,
+    ) -> Result<(), Error> {
+        let change = [Change::of_directory(seen, seen.with_pinned(pinned))];
+        let save = async || match self.context.store().commit(&change).await {
+            // Of unknown outcome is what took effect, or did not: the next read shows it.
+            Err(StoreError::ConditionFailed { .. } | StoreError::OutcomeUnknown(_)) => Ok(()),
+            saved => saved.map(|_| ()),
+        };
+        let why = "the settings could not be pinned in time";
+        self.context.attempts(deadline).make(save, why).await
+    }
+
+    /// Answers everything so for a while: this environment may not act.
+    fn refuse_all(&self, error: &Error) {
+        self.drop();
+        let again = self.context.now().boot + REFUSAL_TERM;
+        *self.lock_refusal() = Some((error.clone(), again));
+    }
+
+    /// Forgets what is held.
+    pub(super) fn drop(&self) {
+        *self.lock_held() = None;
+    }
+
+    fn lock_refusal(&self) -> MutexGuard<'_, Option<(Error, Duration)>> {
+        // Nothing panics while the lock is held.
+        self.refusal.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn lock_held(&self) -> MutexGuard<'_, Option<(Arc<DirectoryItem>, Lease)>> {
+        // Nothing panics while the lock is held.
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

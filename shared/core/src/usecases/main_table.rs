@@ -1,0 +1,57 @@
+//! What is asked of the main table as a whole: whose it is, and whether fewer shards can hold its collections.
+
+use crate::model::error::{Code, Error};
+use crate::model::lease::Deadline;
+use crate::model::pinned::Owner;
+use crate::model::policy::fits_one_shard;
+use crate::ports::StoreError;
+use crate::usecases::context::Context;
+use crate::usecases::retry::refusal;
+
+/// Refuses a main table that belongs to another stack than this one, whose id is pinned, if it is. Who `claims` takes one
+/// that belongs to nobody.
+pub(crate) async fn compare_owner(
+    context: &Context,
+    stack_id: Option<&str>,
+    claims: bool,
+    deadline: Deadline,
+) -> Result<(), Error> {
+    let mut attempts = context.attempts(deadline);
+    loop {
+        let why = "the owner of the main table could not be read in time";
+        match (attempts.make(|| context.items().owner(), why).await?, stack_id) {
+            (Some(owner), Some(own)) if owner.stack_id == own => return Ok(()),
+            (Some(owner), _) => return Err(belongs_to(&owner)),
+            (None, Some(own)) if claims => {
+                let metadata_table = context.store().table().to_owned();
+                let owner = Owner { stack_id: own.to_owned(), metadata_table };
+                match context.items().claim(&owner).await {
+                    Ok(()) => return Ok(()),
+                    // The next read shows whose it is.
+                    Err(StoreError::ConditionFailed { .. } | StoreError::OutcomeUnknown(_)) => {
+                        let why = "the main table could not be claimed in time";
+                        attempts.pause(Error::new(Code::Unavailable, why)).await?;
+                    }
+                    Err(error) => attempts.pause(refusal(error)?).await?,
+                }
+            }
+            (None, _) => return Ok(()),
+        }
+    }
+}
+
+/// Whether fewer shards can hold the items of any collection, of which nobody knows the size.
+pub(crate) async fn fit_one_shard(context: &Context, deadline: Deadline) -> Result<bool, Error> {
+    let why = "the size of the main table could not be read in time";
+    let read = || context.items().locally_indexed_bytes();
+    Ok(fits_one_shard(context.attempts(deadline).make(read, why).await?))
+}
+
+fn belongs_to(owner: &Owner) -> Error {
+    let why = format!(
+        "the main table belongs to the stack with the metadata table {:?}, and this is another one: its items would not be \
+         found, and writes would hide them",
+        owner.metadata_table
+    );
+    Error::new(Code::SettingsMismatch, why)
+}
