@@ -69,11 +69,12 @@ pub use usecases::capacity::{CapacityOutcome, CapacityReport, CapacityScaler};
 pub use usecases::collection::Activity;
 pub use usecases::directory::{Directory, Known, SettingsChange};
 pub use usecases::query;
-pub use usecases::read::{Got, Reader};
+pub use usecases::reader::{Got, Reader};
 pub use usecases::rebalance::{Advance, Rebalancer, ReshardSlice, Slice, Sweep};
 pub use usecases::scale::{Scaler, ScalingStatus, Stage};
 pub use usecases::verify::{
     Finding, Repair, Tally, Verification, Verifier, VerifyObserver, VerifyOptions,
 };
 pub use usecases::watch::Telemetry;
-pub use usecases::write::{Deleted, Precondition, Writer, Written};
+pub use usecases::write::{Deleted, Precondition, Written};
+pub use usecases::writer::Writer;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use dynashard_core::ports::{
-    BatchPage, Change, Consistency, Dated, ItemStore, List, Listed, Metered, Page, Record,
+    BatchPage, Change, Consistency, Dated, ItemStore, List, ListPage, Listed, Metered, Record,
     RecordKey, RecordStore, ShardPage, ShardQuery, StoreError, Transfer, Transferred, Write,
 };
 use dynashard_core::{Addition, Fields, Ledger, LedgerKind, Owner, StoredItem};
@@ -200,7 +200,7 @@ impl RecordStore for Endpoint {
         self.call(name, Kind::Write(None), add).await
     }
 
-    async fn list(&self, list: List, after: Option<&str>) -> Result<Page<Listed>, StoreError> {
+    async fn list(&self, list: List, after: Option<&str>) -> Result<ListPage<Listed>, StoreError> {
         let name = || format!("query the list {list:?} after {after:?}");
         let after = after.map(str::to_owned);
         let query = at_once(move |tables, kernel, now| {

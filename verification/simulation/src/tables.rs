@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::time::Duration;
 
 use dynashard_core::ports::{
-    Action, Arrival, BatchPage, Change, Condition, List, Listed, MAX_KEYS_PER_BATCH_GET, Page,
+    Action, Arrival, BatchPage, Change, Condition, List, ListPage, Listed, MAX_KEYS_PER_BATCH_GET,
     Record, RecordKey, Seen, ShardPage, ShardQuery, StoreError, Transfer, Transferred, Write,
 };
 use dynashard_core::{DirectoryItem, Generation, Owner, Phase, Pinned, PinnedTime, StoredItem};
@@ -376,7 +376,7 @@ impl Tables {
         after: Option<&str>,
         most: usize,
         now: Duration,
-    ) -> Page<Listed> {
+    ) -> ListPage<Listed> {
         while let Some((_, partition, needs)) = self.index_lag.pop_front_if(|(at, ..)| *at <= now) {
             self.index.insert(partition, needs);
         }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use dynashard_core::ports::{
     Arrival, BatchPage, Change, Clock, CollectionCatalog, Consistency, Dated, ItemStore, List,
-    Listed, Metered, Page, Record, RecordKey, RecordStore, ShardPage, ShardQuery, StoreError,
+    ListPage, Listed, Metered, Record, RecordKey, RecordStore, ShardPage, ShardQuery, StoreError,
     Transfer, Transferred, Write,
 };
 use dynashard_core::{Addition, Fields, Ledger, LedgerKind, Owner, StoredItem, Throttle};
@@ -401,14 +401,14 @@ impl<S: RecordStore> RecordStore for Faulty<S> {
         self.perform(Operation::LedgerUpdate, request).await
     }
 
-    async fn list(&self, list: List, after: Option<&str>) -> Result<Page<Listed>, StoreError> {
+    async fn list(&self, list: List, after: Option<&str>) -> Result<ListPage<Listed>, StoreError> {
         self.perform(Operation::MetadataQuery, self.store.list(list, after)).await
     }
 }
 
 #[async_trait]
 impl<S: CollectionCatalog> CollectionCatalog for Faulty<S> {
-    async fn collections(&self, after: Option<&str>) -> Result<Page<PartitionKey>, StoreError> {
+    async fn collections(&self, after: Option<&str>) -> Result<ListPage<PartitionKey>, StoreError> {
         self.perform(Operation::MetadataScan, self.store.collections(after)).await
     }
 }

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use async_trait::async_trait;
 use dynashard_core::ports::{
     Action, Arrival, BatchPage, Change, Clock, CollectionCatalog, Consistency, Dated, ItemStore,
-    List, Listed, MAX_KEYS_PER_BATCH_GET, Metered, Page, Record, RecordKey, RecordStore, ShardPage,
-    ShardQuery, SortRange, StoreError, Transfer, Transferred, Write,
+    List, ListPage, Listed, MAX_KEYS_PER_BATCH_GET, Metered, Record, RecordKey, RecordStore,
+    ShardPage, ShardQuery, SortRange, StoreError, Transfer, Transferred, Write,
 };
 use dynashard_core::{
     Addition, CollectionMetadata, DirectoryItem, Fields, Job, Ledger, LedgerKind, Owner, Pinned,
@@ -623,7 +623,7 @@ impl RecordStore for MemoryStore {
         Ok(Dated { value, server_secs: self.clock.now().server_secs })
     }
 
-    async fn list(&self, list: List, after: Option<&str>) -> Result<Page<Listed>, StoreError> {
+    async fn list(&self, list: List, after: Option<&str>) -> Result<ListPage<Listed>, StoreError> {
         let mut state = self.lock();
         match list {
             List::Resharding | List::Grown => state.requests.metadata_queries += 1,
@@ -636,19 +636,19 @@ impl RecordStore for MemoryStore {
 
 #[async_trait]
 impl CollectionCatalog for MemoryStore {
-    async fn collections(&self, after: Option<&str>) -> Result<Page<PartitionKey>, StoreError> {
+    async fn collections(&self, after: Option<&str>) -> Result<ListPage<PartitionKey>, StoreError> {
         let mut state = self.lock();
         state.requests.metadata_scans += 1;
         // Jobs and lanes lie in the same table, and a page may hold or end with one.
         let mut keys = state.records.iter().map(|(key, _)| key.clone()).collect::<Vec<_>>();
         keys.sort_by_key(ToString::to_string);
-        let Page { entries, damaged, next } =
+        let ListPage { entries, damaged, next } =
             page(keys.into_iter(), ToString::to_string, after, state.page_items);
         let collections = entries.into_iter().filter_map(|key| match key {
             RecordKey::Collection(partition) => Some(partition),
             _ => None,
         });
-        Ok(Page { entries: collections.collect(), damaged, next })
+        Ok(ListPage { entries: collections.collect(), damaged, next })
     }
 }
 
@@ -658,11 +658,11 @@ pub fn page<T>(
     key: impl Fn(&T) -> String,
     after: Option<&str>,
     most: usize,
-) -> Page<T> {
+) -> ListPage<T> {
     let mut rest = entries.filter(|entry| after.is_none_or(|after| *key(entry) > *after));
     let entries = rest.by_ref().take(most).collect::<Vec<_>>();
     let next = entries.last().filter(|_| rest.next().is_some()).map(&key);
-    Page { entries, damaged: Vec::new(), next }
+    ListPage { entries, damaged: Vec::new(), next }
 }
 
 /// What a read returns of an item.

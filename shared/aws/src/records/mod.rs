@@ -15,7 +15,7 @@ use aws_sdk_dynamodb::types::{
     AttributeValue, Delete, Put, ReturnValue, TransactWriteItem, Update,
 };
 use dynashard_core::ports::{
-    Change, CollectionCatalog, Dated, List, Listed, Page, Record, RecordKey, RecordStore, Seen,
+    Change, CollectionCatalog, Dated, List, ListPage, Listed, Record, RecordKey, RecordStore, Seen,
     StoreError,
 };
 use dynashard_core::{Addition, Counted, DecisionHistory, Ledger, LedgerKind, TableSchema};
@@ -119,7 +119,7 @@ impl RecordStore for DynamoRecordStore {
         Ok(Dated { value: ledgers::decode_ledger(item), server_secs: date.secs() })
     }
 
-    async fn list(&self, list: List, after: Option<&str>) -> Result<Page<Listed>, StoreError> {
+    async fn list(&self, list: List, after: Option<&str>) -> Result<ListPage<Listed>, StoreError> {
         let (index, attribute, value) = match list {
             List::Resharding => (ACTIVE_INDEX, ACTIVE_INDEX_PARTITION, ACTIVE_INDEX_PARTITION),
             List::Grown => (ACTIVE_INDEX, ACTIVE_INDEX_PARTITION, collection::GROWN),
@@ -159,7 +159,7 @@ impl RecordStore for DynamoRecordStore {
 
 #[async_trait]
 impl CollectionCatalog for DynamoRecordStore {
-    async fn collections(&self, after: Option<&str>) -> Result<Page<PartitionKey>, StoreError> {
+    async fn collections(&self, after: Option<&str>) -> Result<ListPage<PartitionKey>, StoreError> {
         let start = after.map(|key| {
             let key = AttributeValue::S(key.to_owned());
             HashMap::from([(self.partition_key_name.clone(), key)])
@@ -288,8 +288,8 @@ impl DynamoRecordStore {
         items: &[Item],
         next: Option<String>,
         entry: impl Fn(&str, &Item) -> Result<Option<T>, StoreError>,
-    ) -> Result<Page<T>, StoreError> {
-        let mut page = Page { entries: Vec::new(), damaged: Vec::new(), next };
+    ) -> Result<ListPage<T>, StoreError> {
+        let mut page = ListPage { entries: Vec::new(), damaged: Vec::new(), next };
         for item in items {
             let key = self.key_of(item)?;
             match entry(&key, item) {

@@ -265,7 +265,7 @@ fn throttled(
     let is_ramp = wanted(expected, limit)
         > wanted(demand, limit).max(2 * u64::from(metadata.number_of_shards.get()));
     let diagnosis = if is_ramp { Diagnosis::Ramp } else { Diagnosis::HotKey };
-    grow(Decision { diagnosis, ..decision }, metadata, shards, (now, waits), settings)
+    grow(Decision { diagnosis, ..decision }, metadata, shards, now, waits, settings)
 }
 
 /// What Contributor Insights says of a collection of which no environment has reported anything: it
@@ -292,7 +292,7 @@ fn reported(evidence: Evidence<'_>, settings: &Settings, waits: Waits) -> Decisi
     let demand = decision.figures.capacity;
     let figures = Figures { demand, expected: demand, granted: demand, ..decision.figures };
     let decision = Decision { diagnosis: Diagnosis::HotKey, figures, ..decision };
-    grow(decision, metadata, shards, (now, waits), settings)
+    grow(decision, metadata, shards, now, waits, settings)
 }
 
 /// Whether a collection that nothing throttles will soon be throttled.
@@ -316,7 +316,7 @@ fn ahead(evidence: Evidence<'_>, settings: &Settings, waits: Waits) -> Decision 
     let expected = by(in_force + waits.request_lifetime);
     let figures = Figures { expected, ..figures };
     let decision = Decision { diagnosis: Diagnosis::Ramp, figures, ..in_use };
-    grow(decision, metadata, &[], (now, waits), settings)
+    grow(decision, metadata, &[], now, waits, settings)
 }
 
 /// The count for what is expected, and what keeps the collection from getting it.
@@ -324,7 +324,8 @@ fn grow(
     decision: Decision,
     metadata: &CollectionMetadata,
     shards: &[ShardId],
-    (now, waits): (Duration, Waits),
+    now: Duration,
+    waits: Waits,
     settings: &Settings,
 ) -> Decision {
     let limit = settings.partition.of(decision.access);

@@ -18,7 +18,7 @@ pub use items::{
     BatchPage, Consistency, ItemStore, MAX_KEYS_PER_BATCH_GET, Metered, ShardPage, ShardQuery,
     SortRange,
 };
-pub use records::{CollectionCatalog, List, Listed, Page, ReadRecords, RecordStore};
+pub use records::{CollectionCatalog, List, ListPage, Listed, ReadRecords, RecordStore};
 pub use signals::{
     AlarmControl, CapacityUpdate, HeatAlarms, HeatSource, TableCapacity, UsageSource,
 };

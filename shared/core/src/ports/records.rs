@@ -32,7 +32,7 @@ pub trait RecordStore: Send + Sync {
 
     /// `Query` of a sparse index: one page of a list, from behind the key where the page before has ended. The index lags
     /// behind, so what matters must be read again.
-    async fn list(&self, list: List, after: Option<&str>) -> Result<Page<Listed>, StoreError>;
+    async fn list(&self, list: List, after: Option<&str>) -> Result<ListPage<Listed>, StoreError>;
 }
 
 /// Reads records by the names of their kinds.
@@ -83,12 +83,12 @@ pub struct Listed {
 pub trait CollectionCatalog: Send + Sync {
     /// A strongly consistent `Scan` of the metadata table: one page of its collections, in no order,
     /// from behind the key where the page before has ended. What else lies in the table is passed over.
-    async fn collections(&self, after: Option<&str>) -> Result<Page<PartitionKey>, StoreError>;
+    async fn collections(&self, after: Option<&str>) -> Result<ListPage<PartitionKey>, StoreError>;
 }
 
 /// A page of a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Page<T> {
+pub struct ListPage<T> {
     /// The entries on this page.
     pub entries: Vec<T>,
     /// The entries that cannot be a collection's, each with its fault. Somebody has written them by hand.
@@ -98,10 +98,10 @@ pub struct Page<T> {
     pub next: Option<String>,
 }
 
-impl<T> Page<T> {
+impl<T> ListPage<T> {
     /// The page with other entries.
-    pub fn map<U>(self, each: impl FnMut(T) -> U) -> Page<U> {
+    pub fn map<U>(self, each: impl FnMut(T) -> U) -> ListPage<U> {
         let Self { entries, damaged, next } = self;
-        Page { entries: entries.into_iter().map(each).collect(), damaged, next }
+        ListPage { entries: entries.into_iter().map(each).collect(), damaged, next }
     }
 }

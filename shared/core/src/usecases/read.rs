@@ -1,44 +1,20 @@
-//! Reads single items, wherever a change of the shard count has them.
+//! Finds single items, wherever a change of the shard count has them.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
-use dynashard_keys::{ItemKey, PartitionKey, PhysicalKey, Placement, ShardCount, ShardId};
+use dynashard_keys::{ItemKey, PhysicalKey, Placement, ShardCount, ShardId};
 
 use crate::model::error::{Code, Error};
 use crate::model::fields::Fields;
 use crate::model::item::StoredItem;
 use crate::model::lease::Deadline;
 use crate::model::metadata::Reshard;
-use crate::model::policy::Access;
-use crate::ports::{Clock, Consistency, ItemStore, Metered};
+use crate::ports::{Consistency, Metered};
 use crate::usecases::cost::Cost;
 use crate::usecases::directory::{Directory, Known};
 use crate::usecases::fan_out::fan_out;
-use crate::usecases::meter::Arrival;
 use crate::usecases::retry::within;
 use crate::usecases::settle::{Homes, Settling, Unsettled};
-use crate::usecases::watch::{IsActing, REPORTING_TIME, Telemetry, Watch};
-
-/// Reads items and collections.
-pub struct Reader {
-    directory: Directory,
-    watch: Watch,
-}
-
-/// One item, and what finding it cost.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Got {
-    /// The item.
-    pub item: StoredItem,
-    /// The items that were read and paid for, markers included.
-    pub items_read: u64,
-    /// The read units that DynamoDB reported. A shard that does not have the item takes some, too.
-    pub consumed_rcu: f64,
-    /// The write units that it reported for moving the item, which a strongly consistent read found
-    /// before the mover did.
-    pub consumed_wcu: f64,
-}
 
 /// What a look at all places where an item may lie came to.
 enum Looked {
@@ -48,92 +24,20 @@ enum Looked {
     Unsettled(Unsettled, [ShardId; 2]),
 }
 
-impl Reader {
-    /// A reader over these stores.
-    pub fn new(directory: Directory) -> Self {
-        let watch = Watch::new(false, directory.settings().partition);
-        Self { directory, watch }
-    }
+/// One item, and how it is read.
+#[derive(Clone, Copy)]
+pub(crate) struct Lookup<'a> {
+    pub(crate) directory: &'a Directory,
+    pub(crate) key: &'a ItemKey,
+    pub(crate) fields: Option<&'a Fields>,
+    pub(crate) consistency: Consistency,
+    pub(crate) deadline: Deadline,
+}
 
-    /// Reports to `telemetry` what cannot be written into the ledgers.
-    #[must_use]
-    pub fn with_telemetry(mut self, telemetry: Arc<dyn Telemetry>) -> Self {
-        self.watch.report_to(telemetry);
-        self
-    }
-
-    /// The metadata that the reader works with.
-    pub fn directory(&self) -> &Directory {
-        &self.directory
-    }
-
-    /// Reads one item. A calculated placement asks one shard; a random one asks all of them.
-    ///
-    /// While a reshard moves items both homes are read strongly, whatever was asked for. A read that is to be
-    /// strongly consistent also moves what it finds at the old home alone (invariant I31).
-    pub async fn get(
-        &self,
-        key: &ItemKey,
-        fields: Option<&Fields>,
-        consistency: Consistency,
-        deadline: Deadline,
-    ) -> Result<Got, Error> {
-        let lookup = Lookup { key, fields, consistency, deadline };
-        self.arrived(&key.partition, Some(key), Access::Get);
-        let looked_up = self.look_up(lookup).await;
-        let consumed_rcu = looked_up.as_ref().map(|(_, cost)| cost.consumed_rcu);
-        self.answered(&key.partition, Some(key), Access::Get, consumed_rcu).await;
-        match looked_up? {
-            (Some(item), Cost { items_read, consumed_rcu, consumed_wcu }) => {
-                Ok(Got { item, items_read, consumed_rcu, consumed_wcu })
-            }
-            (None, _) => Err(Error::new(Code::ItemNotFound, "the item does not exist")),
-        }
-    }
-
-    /// Takes note of a read that comes in.
-    pub(crate) fn arrived(&self, partition: &PartitionKey, item: Option<&ItemKey>, access: Access) {
-        let arrival = Arrival { partition, item, access, units: None };
-        self.watch.meter.arrived(arrival, self.clock().now());
-    }
-
-    /// Takes note of what came of it, and adds to the ledgers what is due. Only a moment is spent on that. `items` are
-    /// those that were asked for by their keys.
-    pub(crate) async fn answered(
-        &self,
-        partition: &PartitionKey,
-        items: impl IntoIterator<Item = &ItemKey>,
-        access: Access,
-        consumed_rcu: Result<f64, &Error>,
-    ) {
-        let (watch, directory) = (&self.watch, &self.directory);
-        let now = directory.now();
-        let deadline = Deadline::after(now, REPORTING_TIME);
-        match consumed_rcu {
-            Ok(units) => watch.meter.granted(partition, access, units, now),
-            Err(error) => {
-                let Some(throttle) = error.throttle() else { return };
-                for item in items {
-                    watch.meter.refused(item, now);
-                }
-                let place = (access, error.shards().first().copied().unwrap_or(ShardId::new(0)));
-                let time = (deadline, IsActing::default());
-                Box::pin(watch.after_throttle(directory, partition, place, throttle, time)).await;
-                return;
-            }
-        }
-        if let Some(addition) = watch.load_due(directory, partition) {
-            let time = (deadline, IsActing::default());
-            Box::pin(watch.report_load(directory, partition, addition, time)).await;
-        }
-    }
-
+impl Lookup<'_> {
     /// The item, if there is one, and what looking for it cost.
-    pub(crate) async fn look_up(
-        &self,
-        lookup: Lookup<'_>,
-    ) -> Result<(Option<StoredItem>, Cost), Error> {
-        let Lookup { key, deadline, .. } = lookup;
+    pub(crate) async fn find(self) -> Result<(Option<StoredItem>, Cost), Error> {
+        let Self { key, deadline, .. } = self;
         let mut attempts = self.directory.attempts(deadline);
         let mut cost = Cost::default();
         loop {
@@ -143,10 +47,10 @@ impl Reader {
                     let readable = known.metadata.layout().readable;
                     let shards = possible_shards(key, &known, readable);
                     let placement = known.metadata.placement;
-                    let (found, read) = self.get_at_each(lookup, placement, shards).await?;
+                    let (found, read) = self.get_at_each(placement, shards).await?;
                     (Looked::At(found), read)
                 }
-                Some(reshard) => self.get_moving(lookup, reshard, &known).await?,
+                Some(reshard) => self.get_moving(reshard, &known).await?,
             };
             cost += read;
             let found = match looked {
@@ -168,7 +72,7 @@ impl Reader {
                 attempts.refresh().await?;
                 continue;
             }
-            if !known.lease.is_live(self.clock().now()) {
+            if !known.lease.is_live(self.directory.clock().now()) {
                 let why = "the item could not be read within a metadata lease";
                 attempts.pause(Error::new(Code::Unavailable, why)).await?;
                 continue;
@@ -179,35 +83,30 @@ impl Reader {
 
     /// What lies at both homes of an item that a reshard may have moved, the one that counts first
     /// (protocol: "Steps", "get").
-    async fn get_moving(
-        &self,
-        lookup: Lookup<'_>,
-        reshard: Reshard,
-        known: &Known,
-    ) -> Result<(Looked, Cost), Error> {
-        let settles = lookup.consistency == Consistency::Strong;
-        let lookup = Lookup { consistency: Consistency::Strong, ..lookup };
+    async fn get_moving(self, reshard: Reshard, known: &Known) -> Result<(Looked, Cost), Error> {
+        let settles = self.consistency == Consistency::Strong;
+        let strong = Self { consistency: Consistency::Strong, ..self };
         let placement = known.metadata.placement;
         if !placement.is_calculated() {
             // Their sort keys never repeat, and no write of theirs has a precondition.
-            let (found, cost) = self.get_drained(lookup, reshard, known).await?;
+            let (found, cost) = strong.get_drained(reshard, known).await?;
             return Ok((Looked::At(found), cost));
         }
-        let Some((old, new)) = reshard.homes(lookup.key) else {
-            let home = std::iter::once(reshard.new_home(lookup.key));
-            let (found, cost) = self.get_at_each(lookup, placement, home).await?;
+        let Some((old, new)) = reshard.homes(self.key) else {
+            let home = std::iter::once(reshard.new_home(self.key));
+            let (found, cost) = strong.get_at_each(placement, home).await?;
             return Ok((Looked::At(found), cost));
         };
-        let (found, mut cost) = self.get_at_each(lookup, placement, std::iter::once(new)).await?;
+        let (found, mut cost) = strong.get_at_each(placement, std::iter::once(new)).await?;
         if found.iter().any(|item| settles_it(item, known)) {
             return Ok((Looked::At(found), cost));
         }
         if settles {
-            let (looked, read) = self.get_settled(lookup, new, old, known).await?;
+            let (looked, read) = strong.get_settled(new, old, known).await?;
             cost += read;
             return Ok((looked, cost));
         }
-        let (found, read) = self.get_both(lookup, placement, [new, old]).await?;
+        let (found, read) = strong.get_both(placement, [new, old]).await?;
         cost += read;
         Ok((Looked::At(found), cost))
     }
@@ -215,20 +114,19 @@ impl Reader {
     /// Both homes of an item at one moment. What is at the old one alone is moved before it is returned,
     /// since writes in `move` may look at the new home alone (invariant I31).
     async fn get_settled(
-        &self,
-        lookup: Lookup<'_>,
+        self,
         new: ShardId,
         old: ShardId,
         known: &Known,
     ) -> Result<(Looked, Cost), Error> {
         // All of an item moves, whatever of it was asked for.
-        let whole = Lookup { fields: None, ..lookup };
+        let whole = Self { fields: None, ..self };
         let Metered { value, consumed_rcu } =
-            self.get_pair(whole, known.metadata.placement, [new, old]).await?;
+            whole.get_pair(known.metadata.placement, [new, old]).await?;
         let items_read = value.iter().flatten().count();
         let items_read = u64::try_from(items_read).unwrap_or(u64::MAX);
         let mut cost = Cost { items_read, consumed_rcu, ..Cost::default() };
-        let project = |item| match lookup.fields {
+        let project = |item| match self.fields {
             Some(fields) => fields.project(item),
             None => item,
         };
@@ -240,11 +138,11 @@ impl Reader {
                 return Ok((Looked::At(found), cost));
             }
         };
-        let at = |shard| self.at(lookup.key, known.metadata.placement, shard);
+        let at = |shard| self.at(known.metadata.placement, shard);
         let homes = Homes { old: at(old), new: at(new) };
-        let mut settling = Settling::new(self.items(), &homes, known);
+        let mut settling = Settling::new(self.directory.context().items(), &homes, known);
         let bringing = settling.bring_observed(seen.clone());
-        let settled = within(self.clock(), lookup.deadline, bringing).await;
+        let settled = within(self.directory.clock(), self.deadline, bringing).await;
         cost.consumed_wcu += settling.consumed_wcu();
         let looked = match settled {
             Some(Ok(item)) => Looked::At(vec![project(item)]),
@@ -259,8 +157,7 @@ impl Reader {
     /// Finds an item in a random collection that shrinks: the drained shards first, since items leave
     /// them and never come back.
     async fn get_drained(
-        &self,
-        lookup: Lookup<'_>,
+        self,
         reshard: Reshard,
         known: &Known,
     ) -> Result<(Vec<StoredItem>, Cost), Error> {
@@ -270,9 +167,7 @@ impl Reader {
         for shards in
             [reshard.sources().collect::<Vec<_>>(), reshard.destinations().collect::<Vec<_>>()]
         {
-            for (shard, read) in
-                self.get_side_by_side(lookup, placement, shards.into_iter()).await?
-            {
+            for (shard, read) in self.get_side_by_side(placement, shards.into_iter()).await? {
                 cost += Cost::of(&read);
                 found.extend(read.value.map(|item| (shard, item)));
             }
@@ -281,8 +176,8 @@ impl Reader {
         if !found.values().any(|item| settles_it(item, known))
             && let Some((old, _)) = marked_at
         {
-            let new = reshard.new_home(lookup.key);
-            let (both, read) = self.get_both(lookup, placement, [new, *old]).await?;
+            let new = reshard.new_home(self.key);
+            let (both, read) = self.get_both(placement, [new, *old]).await?;
             cost += read;
             return Ok((both, cost));
         }
@@ -292,12 +187,11 @@ impl Reader {
     /// Both homes as they were at one moment: two plain reads could miss an item that moves between
     /// them.
     pub(crate) async fn get_both(
-        &self,
-        lookup: Lookup<'_>,
+        self,
         placement: Placement,
         [new, old]: [ShardId; 2],
     ) -> Result<(Vec<StoredItem>, Cost), Error> {
-        let Metered { value, consumed_rcu } = self.get_pair(lookup, placement, [new, old]).await?;
+        let Metered { value, consumed_rcu } = self.get_pair(placement, [new, old]).await?;
         let found = value.into_iter().flatten().collect::<Vec<_>>();
         let items_read = u64::try_from(found.len()).unwrap_or(u64::MAX);
         Ok((found, Cost { items_read, consumed_rcu, ..Cost::default() }))
@@ -305,42 +199,35 @@ impl Reader {
 
     /// Reads an item at both homes in one transaction; each answer is in the place of its key.
     pub(crate) async fn get_pair(
-        &self,
-        lookup: Lookup<'_>,
+        self,
         placement: Placement,
         shards: [ShardId; 2],
     ) -> Result<Metered<[Option<StoredItem>; 2]>, Error> {
-        let Lookup { key, fields, deadline, .. } = lookup;
-        let keys = shards.map(|shard| self.at(key, placement, shard));
+        let Self { fields, deadline, .. } = self;
+        let keys = shards.map(|shard| self.at(placement, shard));
         let mut attempts = self.directory.attempts(deadline);
-        let read = attempts.make(|| self.items().get_both(keys.each_ref(), fields), NOT_IN_TIME);
+        let read = attempts.make(
+            || self.directory.context().items().get_both(keys.each_ref(), fields),
+            NOT_IN_TIME,
+        );
         let [one, other] = shards;
         read.await.map_err(|error| error.of_shards(vec![one.min(other), one.max(other)]))
     }
 
-    pub(crate) fn items(&self) -> &dyn ItemStore {
-        self.directory.context().items()
-    }
-
-    pub(crate) fn clock(&self) -> &dyn Clock {
-        self.directory.clock()
-    }
-
     /// Where an item lies in a shard.
-    pub(crate) fn at(&self, key: &ItemKey, placement: Placement, shard: ShardId) -> PhysicalKey {
-        key.at(shard, placement, self.directory.settings().schema.separator)
+    fn at(self, placement: Placement, shard: ShardId) -> PhysicalKey {
+        self.key.at(shard, placement, self.directory.settings().schema.separator)
     }
 
     /// What lies in each of these shards, side by side.
     async fn get_at_each(
-        &self,
-        lookup: Lookup<'_>,
+        self,
         placement: Placement,
         shards: impl Iterator<Item = ShardId>,
     ) -> Result<(Vec<StoredItem>, Cost), Error> {
         let mut cost = Cost::default();
         let mut found = Vec::new();
-        for (_, read) in self.get_side_by_side(lookup, placement, shards).await? {
+        for (_, read) in self.get_side_by_side(placement, shards).await? {
             cost += Cost::of(&read);
             found.extend(read.value);
         }
@@ -348,37 +235,27 @@ impl Reader {
     }
 
     async fn get_side_by_side(
-        &self,
-        lookup: Lookup<'_>,
+        self,
         placement: Placement,
         shards: impl Iterator<Item = ShardId>,
     ) -> Result<Vec<(ShardId, Metered<Option<StoredItem>>)>, Error> {
-        let requests = shards
-            .map(|shard| async move { Ok((shard, self.get_at(lookup, placement, shard).await?)) });
+        let requests =
+            shards.map(|shard| async move { Ok((shard, self.get_at(placement, shard).await?)) });
         fan_out(requests.collect::<Vec<_>>()).await
     }
 
     pub(crate) async fn get_at(
-        &self,
-        lookup: Lookup<'_>,
+        self,
         placement: Placement,
         shard: ShardId,
     ) -> Result<Metered<Option<StoredItem>>, Error> {
-        let Lookup { key, fields, consistency, deadline } = lookup;
-        let key = self.at(key, placement, shard);
+        let Self { fields, consistency, deadline, .. } = self;
+        let key = self.at(placement, shard);
         let mut attempts = self.directory.attempts(deadline);
-        let read = attempts.make(|| self.items().get(&key, fields, consistency), NOT_IN_TIME);
+        let read = attempts
+            .make(|| self.directory.context().items().get(&key, fields, consistency), NOT_IN_TIME);
         read.await.map_err(|error| error.of_shards(vec![shard]))
     }
-}
-
-/// One item, and how it is read.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Lookup<'a> {
-    pub(crate) key: &'a ItemKey,
-    pub(crate) fields: Option<&'a Fields>,
-    pub(crate) consistency: Consistency,
-    pub(crate) deadline: Deadline,
 }
 
 /// The shards that may hold an item: its home, or every shard of a random collection.

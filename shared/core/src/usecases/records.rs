@@ -9,7 +9,7 @@ use crate::model::lease::Deadline;
 use crate::model::ledger::{Addition, Ledger, LedgerKind};
 use crate::model::reshard::{Job, ServerTime};
 use crate::ports::{
-    Change, CollectionCatalog, Dated, List, Listed, Page, ReadRecords, StoreError, Stored,
+    Change, CollectionCatalog, Dated, List, ListPage, Listed, ReadRecords, StoreError, Stored,
 };
 use crate::usecases::context::Context;
 use crate::usecases::retry::{once, refusal, within};
@@ -66,7 +66,7 @@ impl<'a> Records<'a> {
         list: List,
         after: Option<&str>,
         deadline: Deadline,
-    ) -> Result<Page<Listed>, Error> {
+    ) -> Result<ListPage<Listed>, Error> {
         let request = || self.context.store().list(list, after);
         self.context.attempts(deadline).make(request, NOT_IN_TIME).await
     }
@@ -77,7 +77,7 @@ impl<'a> Records<'a> {
         catalog: &dyn CollectionCatalog,
         after: Option<&str>,
         deadline: Deadline,
-    ) -> Result<Page<PartitionKey>, Error> {
+    ) -> Result<ListPage<PartitionKey>, Error> {
         self.context.attempts(deadline).make(|| catalog.collections(after), NOT_IN_TIME).await
     }
 

@@ -58,6 +58,21 @@ type Topic = (Option<PartitionKey>, String);
 /// Whether a watch has come to act on what it saw, which is worth waiting for.
 pub(crate) type IsActing = Arc<AtomicBool>;
 
+/// What goes on beside an answer.
+#[derive(Clone)]
+pub(crate) struct Beside {
+    /// It ends at this deadline.
+    pub(crate) deadline: Deadline,
+    pub(crate) is_acting: IsActing,
+}
+
+impl Beside {
+    /// What nobody waits for longer than until this deadline.
+    pub(crate) fn until(deadline: Deadline) -> Self {
+        Self { deadline, is_acting: IsActing::default() }
+    }
+}
+
 /// How long an answer is held for a report that is being made. What that would have told is lost otherwise, and others
 /// report, too.
 pub(crate) const REPORTING_TIME: Duration = Duration::from_millis(80);
@@ -91,9 +106,10 @@ impl Watch {
         &self,
         directory: &Directory,
         partition: &PartitionKey,
-        (access, shard): (Access, ShardId),
+        access: Access,
+        shard: ShardId,
         throttle: &Throttle,
-        (deadline, is_acting): (Deadline, IsActing),
+        beside: Beside,
     ) {
         let settings = directory.settings();
         self.meter.throttled(partition, directory.now());
@@ -113,7 +129,7 @@ impl Watch {
                 let evidence =
                     Evidence { metadata: seen, heat: &nothing, load: &nothing, cause, now };
                 let decision = decide(evidence, settings, directory.lease().waits());
-                self.act(directory, seen, decision, (deadline, is_acting)).await;
+                self.act(directory, seen, decision, beside).await;
             }
             return;
         }
@@ -124,7 +140,7 @@ impl Watch {
         let heat = match due {
             None => return,
             Some(Due::Report(addition)) => {
-                let added = self.add(directory, seen, LedgerKind::Heat, &addition, deadline);
+                let added = self.add(directory, seen, LedgerKind::Heat, &addition, beside.deadline);
                 // A sample alone counts for no report.
                 let may_decide = decides && !addition.added.is_empty();
                 let Some(heat) = added.await.filter(|_| may_decide) else { return };
@@ -141,10 +157,10 @@ impl Watch {
             Some(look @ (Due::Look | Due::Decide)) => {
                 // Whoever is to decide is worth waiting for.
                 let is_to_decide = decides && matches!(look, Due::Decide);
-                is_acting.store(is_to_decide, Ordering::Relaxed);
+                beside.is_acting.store(is_to_decide, Ordering::Relaxed);
                 let ledger =
-                    directory.records().ledger(partition, LedgerKind::Heat, deadline).await;
-                is_acting.store(false, Ordering::Relaxed);
+                    directory.records().ledger(partition, LedgerKind::Heat, beside.deadline).await;
+                beside.is_acting.store(false, Ordering::Relaxed);
                 let Ok(value) = ledger else { return };
                 let answer = Dated { value, server_secs: None };
                 self.meter.learn(partition, LedgerKind::Heat, &answer, directory.now());
@@ -161,13 +177,13 @@ impl Watch {
         if matches!(decision.action, Action::Grow(_)) && seen.is_enlisted() {
             // What it asked for in the last minutes may tell that it will need more.
             if let Ok(load) =
-                directory.records().ledger(partition, LedgerKind::Load, deadline).await
+                directory.records().ledger(partition, LedgerKind::Load, beside.deadline).await
             {
                 let evidence = Evidence { load: &load, ..evidence };
                 decision = decide(evidence, settings, directory.lease().waits());
             }
         }
-        self.act(directory, seen, decision, (deadline, is_acting)).await;
+        self.act(directory, seen, decision, beside).await;
     }
 
     /// Whether a report of a collection is due though nothing is throttled.
@@ -192,12 +208,12 @@ impl Watch {
         directory: &Directory,
         partition: &PartitionKey,
         addition: Addition,
-        (deadline, is_acting): (Deadline, IsActing),
+        beside: Beside,
     ) {
         let settings = directory.settings();
         let Some(known) = directory.cached(partition) else { return };
         let seen = &*known.metadata;
-        let load = self.add(directory, seen, LedgerKind::Load, &addition, deadline).await;
+        let load = self.add(directory, seen, LedgerKind::Load, &addition, beside.deadline).await;
         let Some(load) = load else { return };
         let now = self.meter.now(directory.now());
         let last = load.at(Span::Minute, now.saturating_sub(Duration::from_mins(1)));
@@ -210,7 +226,7 @@ impl Watch {
             Evidence { metadata: seen, heat: &heat, load: &load, cause: Cause::Time, now };
         let decision = decide(evidence, settings, directory.lease().waits());
         if decision.diagnosis == Diagnosis::Ramp {
-            self.act(directory, seen, decision, (deadline, is_acting)).await;
+            self.act(directory, seen, decision, beside).await;
         }
     }
 
@@ -259,17 +275,17 @@ impl Watch {
         directory: &Directory,
         seen: &CollectionMetadata,
         decision: Decision,
-        (deadline, is_acting): (Deadline, IsActing),
+        beside: Beside,
     ) {
-        is_acting.store(decision.is_worth_a_note(), Ordering::Relaxed);
+        beside.is_acting.store(decision.is_worth_a_note(), Ordering::Relaxed);
         let mode = directory.settings().scaling.mode;
-        match begin::begin(directory, seen, decision, mode, deadline).await {
+        match begin::begin(directory, seen, decision, mode, beside.deadline).await {
             Ok((decision, outcome)) => {
-                self.tell(directory, seen, decision, outcome, deadline).await;
+                self.tell(directory, seen, decision, outcome, beside.deadline).await;
             }
             Err(error) => self.tell_failure(seen, &error),
         }
-        is_acting.store(false, Ordering::Relaxed);
+        beside.is_acting.store(false, Ordering::Relaxed);
     }
 
     /// Logs, counts and notes a decision, if it is news.

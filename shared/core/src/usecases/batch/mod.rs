@@ -9,10 +9,12 @@ use dynashard_keys::ItemKey;
 
 use crate::model::error::{Code, Error};
 
+pub(crate) use read::BatchRead;
 pub use read::{BatchGot, MAX_BATCH_GETS};
+pub(crate) use write::write;
 pub use write::{BatchOperation, BatchWritten, MAX_BATCH_OPERATIONS};
 
-fn refuse_duplicates<'a>(keys: impl Iterator<Item = &'a ItemKey>) -> Result<(), Error> {
+pub(crate) fn refuse_duplicates<'a>(keys: impl Iterator<Item = &'a ItemKey>) -> Result<(), Error> {
     let mut seen = HashSet::new();
     for key in keys {
         if !seen.insert(key) {

@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use dynashard_keys::{ItemKey, PartitionKey, PhysicalKey, ShardId};
-use futures_util::future::join_all;
 use futures_util::stream;
 use futures_util::stream::StreamExt;
 
@@ -11,16 +10,14 @@ use crate::model::error::{Code, Error};
 use crate::model::fields::Fields;
 use crate::model::item::{MAX_ITEM_BYTES, StoredItem};
 use crate::model::lease::Deadline;
-use crate::model::policy::Access;
 use crate::model::throttle::Throttle;
 use crate::model::version::Generation;
 use crate::ports::{BatchPage, Consistency, MAX_KEYS_PER_BATCH_GET};
-use crate::usecases::batch::refuse_duplicates;
 use crate::usecases::cost::Cost;
-use crate::usecases::directory::Known;
+use crate::usecases::directory::{Directory, Known};
 use crate::usecases::fan_out::FAN_OUT;
 use crate::usecases::query::PageBudget;
-use crate::usecases::read::{Lookup, Reader, possible_shards};
+use crate::usecases::read::{Lookup, possible_shards};
 use crate::usecases::retry::{Attempts, refusal, within};
 
 /// The most keys of one batch read.
@@ -48,72 +45,42 @@ pub struct BatchGot {
 
 /// How the keys of a batch are read.
 #[derive(Clone, Copy)]
-struct BatchRead<'a> {
-    fields: Option<&'a Fields>,
-    consistency: Consistency,
-    deadline: Deadline,
+pub(crate) struct BatchRead<'a> {
+    pub(crate) directory: &'a Directory,
+    pub(crate) fields: Option<&'a Fields>,
+    pub(crate) consistency: Consistency,
+    pub(crate) deadline: Deadline,
 }
 
 /// What is known about the collections of a batch.
 type Collections = BTreeMap<PartitionKey, Result<Known, Error>>;
 
-impl Reader {
+impl BatchRead<'_> {
     /// Reads items by their keys, as many as fit `budget`. What DynamoDB leaves unprocessed is asked
-    /// for again until the deadline.
-    pub async fn batch_get(
-        &self,
+    /// for again until the deadline. Returns what was got, and what refused the rest.
+    pub(crate) async fn get(
+        self,
         keys: Vec<ItemKey>,
-        fields: Option<&Fields>,
-        consistency: Consistency,
         budget: PageBudget<'_, ItemKey>,
-        deadline: Deadline,
-    ) -> Result<BatchGot, Error> {
-        if keys.len() > MAX_BATCH_GETS {
-            let why =
-                format!("the batch has {} keys; at most {MAX_BATCH_GETS} are allowed", keys.len());
-            return Err(Error::new(Code::BadParameter, why));
-        }
-        refuse_duplicates(keys.iter())?;
-        for key in &keys {
-            self.arrived(&key.partition, Some(key), Access::Get);
-        }
-        let batch = BatchRead { fields, consistency, deadline };
-        let mut attempts = self.directory().attempts(deadline);
-        let partitions = keys.iter().map(|key| key.partition.clone()).collect::<BTreeSet<_>>();
+    ) -> (BatchGot, Error) {
+        let mut attempts = self.directory.attempts(self.deadline);
         let mut progress = Progress::new(budget);
-        let left = self.get_in_rounds(keys, &mut progress, batch, &mut attempts).await;
+        let left = self.get_in_rounds(keys, &mut progress, &mut attempts).await;
         // What DynamoDB leaves unprocessed has no reason. A report says what was asked for and not of whom, so that of
         // a partition does: nothing is decided here.
         let throttle = progress.throttle.take().unwrap_or_else(Throttle::of_a_partition);
-        let refused = Error::throttled(throttle);
-        let got = progress.finish(left);
-        // DynamoDB says of a batch only what it took as a whole.
-        let parts = f64::from(u32::try_from(partitions.len()).unwrap_or(u32::MAX).max(1));
-        let answered = async |partition| {
-            let part = Ok(got.consumed_rcu / parts);
-            self.answered(partition, None, Access::Get, part).await;
-            let throttled = got.unprocessed.iter().filter(|(_, code)| *code == Code::Throttled);
-            let throttled = throttled.map(|(key, _)| key).filter(|key| key.partition == *partition);
-            let throttled = throttled.collect::<Vec<_>>();
-            if !throttled.is_empty() {
-                self.answered(partition, throttled, Access::Get, Err(&refused)).await;
-            }
-        };
-        // Side by side, as an answer is held for one report's time at most.
-        join_all(partitions.iter().map(answered)).await;
-        Ok(got)
+        (progress.finish(left), Error::throttled(throttle))
     }
 
     /// Reads these keys until the deadline, and returns those that could not be read, and why.
     async fn get_in_rounds(
-        &self,
+        self,
         mut keys: Vec<ItemKey>,
         progress: &mut Progress<'_>,
-        batch: BatchRead<'_>,
         attempts: &mut Attempts<'_>,
     ) -> BTreeMap<ItemKey, Code> {
         loop {
-            let Left { keys: left, ahead } = self.read_round(keys, progress, batch).await;
+            let Left { keys: left, ahead } = self.read_round(keys, progress).await;
             // Keys that wait for something else than a partition are not given up with the throttled ones.
             let code = left.values().copied().find(|code| *code != Code::Throttled);
             let Some(code) = code.or(left.values().next().copied()).filter(|_| !progress.is_full())
@@ -139,13 +106,8 @@ impl Reader {
 
     /// Tries each of `keys` once, unless the answer is full before, and returns those that are
     /// neither found nor known to be absent.
-    async fn read_round(
-        &self,
-        keys: Vec<ItemKey>,
-        progress: &mut Progress<'_>,
-        batch: BatchRead<'_>,
-    ) -> Left {
-        let mut collections = self.collections_of(&keys, batch.deadline).await;
+    async fn read_round(self, keys: Vec<ItemKey>, progress: &mut Progress<'_>) -> Left {
+        let mut collections = self.collections_of(&keys, self.deadline).await;
         let mut left = Left::default();
         let (moving, mut at_rest): (Vec<_>, Vec<_>) = keys.into_iter().partition(|key| {
             let known = collections.get(&key.partition);
@@ -156,26 +118,26 @@ impl Reader {
             let wave = std::mem::replace(&mut at_rest, rest);
             // A request that is not answered must not take the time of the keys behind it.
             let deadline = match at_rest.len() + moving.len() {
-                0 => batch.deadline,
-                _ => self.half_of(batch.deadline),
+                0 => self.deadline,
+                _ => self.half_of(self.deadline),
             };
-            let batch = BatchRead { deadline, ..batch };
-            self.read_wave(&wave, &mut collections, progress, batch, &mut left).await;
+            let wave_read = Self { deadline, ..self };
+            wave_read.read_wave(&wave, &mut collections, progress, &mut left).await;
         }
         progress.left_out.extend(at_rest);
-        self.read_moving(moving, progress, batch).await;
+        self.read_moving(moving, progress).await;
         left
     }
 
     /// The metadata of all collections of a batch, each looked up once.
-    async fn collections_of(&self, keys: &[ItemKey], deadline: Deadline) -> Collections {
+    async fn collections_of(self, keys: &[ItemKey], deadline: Deadline) -> Collections {
         let mut distinct = HashSet::new();
         let partitions = keys.iter().map(|key| &key.partition);
         let partitions = partitions.filter(|partition| distinct.insert(*partition));
         // Metadata that does not come in half of the time leaves the rest to the others' items.
         let half = self.half_of(deadline);
         let reads = partitions.map(|partition| async move {
-            (partition.clone(), self.directory().find(partition, half).await)
+            (partition.clone(), self.directory.find(partition, half).await)
         });
         let reads = reads.collect::<Vec<_>>();
         stream::iter(reads).buffer_unordered(FAN_OUT).collect().await
@@ -184,22 +146,22 @@ impl Reader {
     /// Asks once, side by side, for all places where these items may be. None of their collections
     /// was being resharded when the round began.
     async fn read_wave(
-        &self,
+        self,
         wave: &[ItemKey],
         collections: &mut Collections,
         progress: &mut Progress<'_>,
-        batch: BatchRead<'_>,
         left: &mut Left,
     ) {
         for key in wave {
-            let now = self.clock().now();
+            let now = self.directory.clock().now();
             // The first may have waited for the others for longer than their leases last.
             if let Some(read @ Ok(_)) = collections.get_mut(&key.partition)
                 && !matches!(read, Ok(known) if known.lease.is_fresh(now))
             {
-                *read = self.directory().find(&key.partition, batch.deadline).await;
+                *read = self.directory.find(&key.partition, self.deadline).await;
             }
         }
+        let separator = self.directory.settings().schema.separator;
         let mut places = BTreeMap::<PhysicalKey, Place<'_>>::new();
         for key in wave {
             match collections.get(&key.partition) {
@@ -210,7 +172,7 @@ impl Reader {
                     let placement = known.metadata.placement;
                     for shard in progress.unread(key, known) {
                         let place = Place { key, known, shard };
-                        places.insert(self.at(key, placement, shard), place);
+                        places.insert(key.at(shard, placement, separator), place);
                     }
                 }
                 None => progress.conclude(key, None),
@@ -218,7 +180,7 @@ impl Reader {
                 Some(Err(error)) => progress.conclude(key, Some(Err(error.clone()))),
             }
         }
-        self.read_places(&places, progress, batch, left).await;
+        self.read_places(&places, progress, left).await;
         for key in wave {
             if let Some(Ok(known)) = collections.get(&key.partition)
                 && known.metadata.reshard().is_none()
@@ -234,18 +196,17 @@ impl Reader {
 
     /// Notes what lies in these places, and in `left` the keys of those that did not answer.
     async fn read_places(
-        &self,
+        self,
         places: &BTreeMap<PhysicalKey, Place<'_>>,
         progress: &mut Progress<'_>,
-        batch: BatchRead<'_>,
         left: &mut Left,
     ) {
-        let BatchRead { fields, consistency, deadline } = batch;
+        let Self { fields, consistency, deadline, .. } = self;
         let asked = places.keys().cloned().collect::<Vec<_>>();
         let requests = asked.chunks(MAX_KEYS_PER_BATCH_GET).map(|chunk| async move {
-            let request = self.items().batch_get(chunk, fields, consistency);
-            let answer = within(self.clock(), deadline, request).await;
-            (chunk, answer, self.clock().now())
+            let request = self.directory.context().items().batch_get(chunk, fields, consistency);
+            let answer = within(self.directory.clock(), deadline, request).await;
+            (chunk, answer, self.directory.clock().now())
         });
         let requests = requests.collect::<Vec<_>>();
         let mut answers = stream::iter(requests).buffer_unordered(FAN_OUT);
@@ -285,7 +246,7 @@ impl Reader {
                 } else if let Some(why) = damaged.remove(at) {
                     progress.note(place, Some(Err(Error::new(Code::CorruptData, why))));
                 } else if item.as_ref().is_some_and(|i| i.generation > known.metadata.generation) {
-                    self.directory().forget(&key.partition);
+                    self.directory.forget(&key.partition);
                     left.ahead = true;
                     left.keys.insert(ItemKey::clone(key), Code::MetadataBehind);
                 } else {
@@ -297,17 +258,12 @@ impl Reader {
 
     /// Reads items of collections that are being resharded, each by itself, since it may take two
     /// requests to tell where one is. When the answer is full the others are left out.
-    async fn read_moving(
-        &self,
-        keys: Vec<ItemKey>,
-        progress: &mut Progress<'_>,
-        batch: BatchRead<'_>,
-    ) {
-        let BatchRead { fields, consistency, deadline } = batch;
+    async fn read_moving(self, keys: Vec<ItemKey>, progress: &mut Progress<'_>) {
+        let Self { directory, fields, consistency, deadline } = self;
         let at_once = progress.room().clamp(1, FAN_OUT);
         let mut unread = keys.iter().collect::<BTreeSet<_>>();
         let reads = keys.iter().map(|key| async move {
-            (key, self.look_up(Lookup { key, fields, consistency, deadline }).await)
+            (key, Lookup { directory, key, fields, consistency, deadline }.find().await)
         });
         let reads = reads.collect::<Vec<_>>();
         let mut reads = stream::iter(reads).buffer_unordered(at_once);
@@ -327,8 +283,8 @@ impl Reader {
         progress.left_out.extend(unread.into_iter().cloned());
     }
 
-    fn half_of(&self, deadline: Deadline) -> Deadline {
-        deadline.earlier_by(deadline.remaining(self.clock().now()) / 2)
+    fn half_of(self, deadline: Deadline) -> Deadline {
+        deadline.earlier_by(deadline.remaining(self.directory.clock().now()) / 2)
     }
 }
 

@@ -9,7 +9,7 @@ use crate::model::error::{Code, Error};
 use crate::model::item::NewItem;
 use crate::model::lease::Deadline;
 use crate::usecases::batch::refuse_duplicates;
-use crate::usecases::write::{Precondition, Writer};
+use crate::usecases::write::{Precondition, WriteContext, delete, put};
 
 /// The most operations of one batch write.
 pub const MAX_BATCH_OPERATIONS: usize = 1_000;
@@ -46,60 +46,63 @@ pub struct BatchWritten {
     pub consumed_wcu: f64,
 }
 
-impl Writer {
-    /// Carries out independent writes, interleaved over partition keys so that no collection waits
-    /// for another's hot partition. Operations that were not begun by the deadline are listed.
-    pub async fn batch(
-        &self,
-        operations: Vec<BatchOperation>,
-        deadline: Deadline,
-    ) -> Result<BatchWritten, Error> {
-        if operations.len() > MAX_BATCH_OPERATIONS {
-            let why = format!(
-                "the batch has {} operations; at most {MAX_BATCH_OPERATIONS} are allowed",
-                operations.len()
-            );
-            return Err(Error::new(Code::BadParameter, why));
-        }
-        refuse_duplicates(operations.iter().map(BatchOperation::key))?;
-        let requests = interleave(operations).into_iter().map(|operation| async move {
-            let result = self.run(&operation, deadline).await;
-            (operation, result)
-        });
-        // All of them are begun, and take turns at the writer's slots: one that waits because its
-        // partition is hot holds nobody up.
-        let results = requests.collect::<FuturesUnordered<_>>().collect::<Vec<_>>().await;
-        let mut outcome = BatchWritten::default();
-        for (operation, result) in results {
-            match result {
-                Ok(consumed_wcu) => {
-                    outcome.written += 1;
-                    outcome.consumed_wcu += consumed_wcu;
-                }
-                Err(error) => {
-                    let key = operation.key();
-                    outcome.unprocessed.push((key.clone(), error.code()));
-                    outcome.failures.extend(error.needs_operator().then(|| (key.clone(), error)));
-                }
-            }
-        }
-        Ok(outcome)
+/// Carries out independent writes, interleaved over partition keys so that no collection waits
+/// for another's hot partition. Operations that were not begun by the deadline are listed.
+pub(crate) async fn write(
+    context: &WriteContext,
+    operations: Vec<BatchOperation>,
+    deadline: Deadline,
+) -> Result<BatchWritten, Error> {
+    if operations.len() > MAX_BATCH_OPERATIONS {
+        let why = format!(
+            "the batch has {} operations; at most {MAX_BATCH_OPERATIONS} are allowed",
+            operations.len()
+        );
+        return Err(Error::new(Code::BadParameter, why));
     }
-
-    /// Carries out one operation, and returns the write units that it consumed.
-    async fn run(&self, operation: &BatchOperation, deadline: Deadline) -> Result<f64, Error> {
-        if deadline.remaining(self.clock().now()).is_zero() {
-            return Err(Error::new(Code::DeadlineExceeded, "the batch ran out of time"));
+    refuse_duplicates(operations.iter().map(BatchOperation::key))?;
+    let requests = interleave(operations).into_iter().map(|operation| async move {
+        let result = run(context, &operation, deadline).await;
+        (operation, result)
+    });
+    // All of them are begun, and take turns at the writer's slots: one that waits because its
+    // partition is hot holds nobody up.
+    let results = requests.collect::<FuturesUnordered<_>>().collect::<Vec<_>>().await;
+    let mut outcome = BatchWritten::default();
+    for (operation, result) in results {
+        match result {
+            Ok(consumed_wcu) => {
+                outcome.written += 1;
+                outcome.consumed_wcu += consumed_wcu;
+            }
+            Err(error) => {
+                let key = operation.key();
+                outcome.unprocessed.push((key.clone(), error.code()));
+                outcome.failures.extend(error.needs_operator().then(|| (key.clone(), error)));
+            }
         }
-        match operation {
-            BatchOperation::Put(item) => {
-                let written = self.put(item, Precondition::None, deadline).await?;
-                Ok(written.consumed_wcu)
-            }
-            BatchOperation::Delete(key) => {
-                let deleted = self.delete(key, Precondition::None, deadline).await?;
-                Ok(deleted.consumed_wcu)
-            }
+    }
+    Ok(outcome)
+}
+
+/// Carries out one operation, and returns the write units that it consumed.
+async fn run(
+    context: &WriteContext,
+    operation: &BatchOperation,
+    deadline: Deadline,
+) -> Result<f64, Error> {
+    if deadline.remaining(context.clock().now()).is_zero() {
+        return Err(Error::new(Code::DeadlineExceeded, "the batch ran out of time"));
+    }
+    match operation {
+        BatchOperation::Put(item) => {
+            let written =
+                put(context, item, context.draw_version(), Precondition::None, deadline).await?;
+            Ok(written.consumed_wcu)
+        }
+        BatchOperation::Delete(key) => {
+            let deleted = delete(context, key, Precondition::None, deadline).await?;
+            Ok(deleted.consumed_wcu)
         }
     }
 }

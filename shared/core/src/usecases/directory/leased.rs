@@ -123,7 +123,7 @@ impl Directory {
         }
         let (item, lease) = self.lease.item(deadline).await?;
         if !item.lists(partition) {
-            return Ok(self.cold(partition, lease));
+            return Ok(Known::cold(partition, self.settings(), lease));
         }
         let _turn = self.turn(partition).await;
         if let Some(known) = self.cached(partition) {
@@ -144,7 +144,7 @@ impl Directory {
             self.lease.read_now(deadline).await?
         };
         if !item.lists(partition) {
-            return Ok(self.cold(partition, lease));
+            return Ok(Known::cold(partition, self.settings(), lease));
         }
         let _turn = self.turn(partition).await;
         self.lock().pop(partition);
@@ -214,7 +214,7 @@ impl Directory {
                 return None;
             }
         }
-        (!item.lists(partition)).then(|| self.cold(partition, lease))
+        (!item.lists(partition)).then(|| Known::cold(partition, self.settings(), lease))
     }
 
     /// Keeps metadata that was read, or published, while the lease of the directory lived.
@@ -222,11 +222,6 @@ impl Directory {
         let known = Known { metadata: Arc::new(metadata), lease };
         self.lock().put(known.metadata.partition.clone(), known.clone());
         known
-    }
-
-    fn cold(&self, partition: &PartitionKey, lease: Lease) -> Known {
-        let metadata = CollectionMetadata::cold(partition.clone(), self.settings().placement);
-        Known { metadata: Arc::new(metadata), lease }
     }
 
     /// Waits until nobody else in this environment reads the collection's metadata.
@@ -279,6 +274,12 @@ impl Directory {
 }
 
 impl Known {
+    /// What holds of a collection that has no metadata.
+    fn cold(partition: &PartitionKey, settings: &Settings, lease: Lease) -> Self {
+        let metadata = CollectionMetadata::cold(partition.clone(), settings.placement);
+        Self { metadata: Arc::new(metadata), lease }
+    }
+
     /// Whether the new shards of a growth may be in force, of which the metadata says that they will be `settle` after
     /// it was published. Without another look an environment would keep its writes away from them for most of a lease.
     fn is_move_due(&self, settle: Duration, now: Reading) -> bool {

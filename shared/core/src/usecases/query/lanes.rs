@@ -9,12 +9,11 @@ use crate::model::item::StoredItem;
 use crate::model::lease::Deadline;
 use crate::ports::{ShardPage, ShardQuery};
 use crate::usecases::cost::Cost;
-use crate::usecases::directory::Known;
+use crate::usecases::directory::{Directory, Known};
 use crate::usecases::fan_out::fan_out_each;
 use crate::usecases::query::cursor::Position;
 use crate::usecases::query::page::{PageBudget, PageRead};
-use crate::usecases::query::{Abandon, MAX_LIMIT, Query};
-use crate::usecases::read::Reader;
+use crate::usecases::query::{Abandon, MAX_LIMIT, Query, renewed};
 
 /// How often a page of one shard is asked for, which takes some 6 seconds with the standard back-off. A
 /// shard that does not answer for longer is a matter for the caller, and should not keep the other shards'
@@ -120,71 +119,72 @@ impl Lane {
     }
 }
 
-impl Reader {
-    /// Reads on in several lanes at once. `take` gets each page as it comes; the error of the shards
-    /// that did not answer for now is returned, for whoever can do without them.
-    ///
-    /// What was answered after the lease is thrown away: the lane stays where it was, and the
-    /// metadata is renewed, under the same layout or not at all.
-    pub(super) async fn read_lanes(
-        &self,
-        asks: &[Ask],
-        reading: &mut PageRead<'_>,
-        mut take: impl FnMut(&Ask, ShardPage, &PageRead<'_>) -> Result<(), Abandon>,
-    ) -> Result<Option<Error>, Abandon> {
-        let (query, deadline) = (reading.query, reading.deadline);
-        let placement = reading.known.metadata.placement;
-        let requests = asks.iter().map(|ask| async move {
-            let at = (placement, ask.shard);
-            let page = self.lane_page(query, at, &ask.from, ask.limit, deadline).await?;
-            Ok((ask, page, self.clock().now()))
-        });
-        let requests = requests.collect::<Vec<_>>();
-        let mut overdue = false;
-        let missing = fan_out_each(requests, |(ask, shard_page, answered)| {
-            reading.page.pay(Cost::of_page(&shard_page));
-            if reading.known.lease.is_live(answered) {
-                take(ask, shard_page, reading)
-            } else {
-                overdue = true;
-                Ok(())
-            }
-        });
-        let missing = missing.await?;
-        if overdue {
-            match self.renewed(&reading.known, deadline).await {
-                Ok(fresh) => reading.known = fresh,
-                Err(Abandon::Failed(error)) if error.is_passing() => {
-                    return Ok(missing.or(Some(error)));
-                }
-                Err(abandon) => return Err(abandon),
-            }
+/// Reads on in several lanes at once. `take` gets each page as it comes; the error of the shards
+/// that did not answer for now is returned, for whoever can do without them.
+///
+/// What was answered after the lease is thrown away: the lane stays where it was, and the
+/// metadata is renewed, under the same layout or not at all.
+pub(super) async fn read_lanes(
+    directory: &Directory,
+    asks: &[Ask],
+    reading: &mut PageRead<'_>,
+    mut take: impl FnMut(&Ask, ShardPage, &PageRead<'_>) -> Result<(), Abandon>,
+) -> Result<Option<Error>, Abandon> {
+    let (query, deadline) = (reading.query, reading.deadline);
+    let placement = reading.known.metadata.placement;
+    let requests = asks.iter().map(|ask| async move {
+        let page =
+            lane_page(directory, query, placement, ask.shard, &ask.from, ask.limit, deadline)
+                .await?;
+        Ok((ask, page, directory.clock().now()))
+    });
+    let requests = requests.collect::<Vec<_>>();
+    let mut overdue = false;
+    let missing = fan_out_each(requests, |(ask, shard_page, answered)| {
+        reading.page.pay(Cost::of_page(&shard_page));
+        if reading.known.lease.is_live(answered) {
+            take(ask, shard_page, reading)
+        } else {
+            overdue = true;
+            Ok(())
         }
-        Ok(missing)
+    });
+    let missing = missing.await?;
+    if overdue {
+        match renewed(directory, &reading.known, deadline).await {
+            Ok(fresh) => reading.known = fresh,
+            Err(Abandon::Failed(error)) if error.is_passing() => {
+                return Ok(missing.or(Some(error)));
+            }
+            Err(abandon) => return Err(abandon),
+        }
     }
+    Ok(missing)
+}
 
-    /// The next page of a lane. Refusals are retried, with full jitter, [`MAX_ATTEMPTS`] times and
-    /// until the deadline at most; then the error names the shard.
-    pub(crate) async fn lane_page(
-        &self,
-        query: &Query,
-        (placement, shard): (Placement, ShardId),
-        next: &Position,
-        limit: u32,
-        deadline: Deadline,
-    ) -> Result<ShardPage, Error> {
-        let separator = self.directory().settings().schema.separator;
-        let request = ShardQuery {
-            partition: query.partition.at(shard, placement, separator),
-            range: query.range.clone(),
-            ascending: query.ascending,
-            after: next.key().cloned(),
-            limit,
-            fields: query.fields.clone(),
-            consistency: query.consistency,
-        };
-        let mut attempts = self.directory().attempts(deadline).at_most(MAX_ATTEMPTS);
-        let page = attempts.make(|| self.items().query(&request), "a shard did not answer in time");
-        page.await.map_err(|error| error.of_shards(vec![shard]))
-    }
+/// The next page of a lane. Refusals are retried, with full jitter, [`MAX_ATTEMPTS`] times and
+/// until the deadline at most; then the error names the shard.
+pub(crate) async fn lane_page(
+    directory: &Directory,
+    query: &Query,
+    placement: Placement,
+    shard: ShardId,
+    next: &Position,
+    limit: u32,
+    deadline: Deadline,
+) -> Result<ShardPage, Error> {
+    let separator = directory.settings().schema.separator;
+    let request = ShardQuery {
+        partition: query.partition.at(shard, placement, separator),
+        range: query.range.clone(),
+        ascending: query.ascending,
+        after: next.key().cloned(),
+        limit,
+        fields: query.fields.clone(),
+        consistency: query.consistency,
+    };
+    let mut attempts = directory.attempts(deadline).at_most(MAX_ATTEMPTS);
+    let page = attempts
+        .make(|| directory.context().items().query(&request), "a shard did not answer in time");
+    page.await.map_err(|error| error.of_shards(vec![shard]))
 }

@@ -18,12 +18,13 @@ use crate::model::error::{Code, Error};
 use crate::model::fields::Fields;
 use crate::model::lease::Deadline;
 use crate::model::metadata::Reshard;
-use crate::model::policy::Access;
 use crate::ports::{Consistency, SortRange};
-use crate::usecases::directory::Known;
+use crate::usecases::directory::{Directory, Known};
 use crate::usecases::query::cursor::Cursor;
+use crate::usecases::query::moving::moving_page;
+use crate::usecases::query::ordered::ordered_page;
 use crate::usecases::query::page::PageRead;
-use crate::usecases::read::Reader;
+use crate::usecases::query::unordered::unordered_page;
 pub use page::{MAX_PAGE_BYTES, PageBudget, QueryPage};
 pub use strategy::Strategy;
 
@@ -73,7 +74,8 @@ impl Query {
         }
     }
 
-    fn check(&self, sort_key_type: SortKeyType) -> Result<(), Error> {
+    /// Refuses a query that no page can be read of.
+    pub(crate) fn check(&self, sort_key_type: SortKeyType) -> Result<(), Error> {
         let bad = |why: String| Err(Error::new(Code::BadParameter, why));
         if self.limit == 0 || self.limit > MAX_LIMIT {
             return bad(format!("the limit {} is not between 1 and {MAX_LIMIT}", self.limit));
@@ -142,57 +144,41 @@ fn expired() -> Error {
     )
 }
 
-impl Reader {
-    /// Reads one page. A collection that was never written is an empty page with one shard.
-    pub async fn query(
-        &self,
-        query: &Query,
-        budget: PageBudget<'_>,
-        deadline: Deadline,
-    ) -> Result<QueryPage, Error> {
-        let sort_keys = self.directory().settings().schema.sort_key_type;
-        query.check(sort_keys)?;
-        let cursor = query.cursor.as_deref().map(|text| Cursor::decode(text, query, sort_keys));
-        let cursor = cursor.transpose()?;
-        self.arrived(&query.partition, None, Access::Query);
-        // It is large, and most callers hold it in a future of their own.
-        let page = Box::pin(self.page(query, cursor.as_ref(), budget, deadline)).await;
-        let consumed_rcu = page.as_ref().map(|page| page.consumed_rcu);
-        self.answered(&query.partition, None, Access::Query, consumed_rcu).await;
-        page
-    }
-
-    async fn page(
-        &self,
-        query: &Query,
-        cursor: Option<&Cursor>,
-        budget: PageBudget<'_>,
-        deadline: Deadline,
-    ) -> Result<QueryPage, Error> {
-        let mut attempts = self.directory().attempts(deadline);
-        loop {
-            let known = self.directory().find(&query.partition, deadline).await?;
-            let moving = moving_from(cursor, &known)?;
-            let reading = PageRead::new(query, budget, known, deadline);
-            let page = match (moving, query.strategy) {
-                (Some((reshard, start)), _) => self.moving_page(reading, reshard, start).await,
-                (None, Strategy::Ordered) => self.ordered_page(reading, cursor).await,
-                (None, _) => self.unordered_page(reading, cursor).await,
-            };
-            match page {
-                Ok(page) => return Ok(page),
-                Err(Abandon::Failed(error)) => return Err(error),
-                Err(Abandon::Redo) => {
-                    self.directory().forget(&query.partition);
-                    attempts.refresh().await?;
-                }
+/// Reads one page.
+pub(crate) async fn read_page(
+    directory: &Directory,
+    query: &Query,
+    cursor: Option<&Cursor>,
+    budget: PageBudget<'_>,
+    deadline: Deadline,
+) -> Result<QueryPage, Error> {
+    let mut attempts = directory.attempts(deadline);
+    loop {
+        let known = directory.find(&query.partition, deadline).await?;
+        let moving = moving_from(cursor, &known)?;
+        let reading = PageRead::new(query, budget, known, deadline);
+        let page = match (moving, query.strategy) {
+            (Some((reshard, start)), _) => moving_page(directory, reading, reshard, start).await,
+            (None, Strategy::Ordered) => ordered_page(directory, reading, cursor).await,
+            (None, _) => unordered_page(directory, reading, cursor).await,
+        };
+        match page {
+            Ok(page) => return Ok(page),
+            Err(Abandon::Failed(error)) => return Err(error),
+            Err(Abandon::Redo) => {
+                directory.forget(&query.partition);
+                attempts.refresh().await?;
             }
         }
     }
+}
 
-    /// Metadata that may still be acted on and says what `known` said, or a reason to begin again.
-    async fn renewed(&self, known: &Known, deadline: Deadline) -> Result<Known, Abandon> {
-        let fresh = self.directory().find(&known.metadata.partition, deadline).await?;
-        if fresh.metadata == known.metadata { Ok(fresh) } else { Err(Abandon::Redo) }
-    }
+/// Metadata that may still be acted on and says what `known` said, or a reason to begin again.
+async fn renewed(
+    directory: &Directory,
+    known: &Known,
+    deadline: Deadline,
+) -> Result<Known, Abandon> {
+    let fresh = directory.find(&known.metadata.partition, deadline).await?;
+    if fresh.metadata == known.metadata { Ok(fresh) } else { Err(Abandon::Redo) }
 }

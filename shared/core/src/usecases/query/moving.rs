@@ -9,13 +9,14 @@ use crate::model::item::StoredItem;
 use crate::model::metadata::Reshard;
 use crate::ports::{Consistency, ShardPage};
 use crate::usecases::cost::Cost;
-use crate::usecases::directory::Known;
+use crate::usecases::directory::{Directory, Known};
 use crate::usecases::fan_out::fan_out_each;
 use crate::usecases::query::cursor::{Cursor, Position};
+use crate::usecases::query::lanes::lane_page;
 use crate::usecases::query::ordered::{SELDOM_DRY, lane_limit, lane_limit_within};
 use crate::usecases::query::page::{PageBudget, PageRead, QueryPage};
-use crate::usecases::query::{Abandon, MAX_LIMIT, Query};
-use crate::usecases::read::{Lookup, Reader, is_marker_of};
+use crate::usecases::query::{Abandon, MAX_LIMIT, Query, renewed};
+use crate::usecases::read::{Lookup, is_marker_of};
 
 /// What one window of the sort keys holds: everything behind the watermark of the last one, up to
 /// what all waves have covered.
@@ -109,232 +110,230 @@ struct Wave {
     held: usize,
 }
 
-impl Reader {
-    /// Reads a page while a reshard moves items (protocol: "Queries").
-    ///
-    /// It goes window by window: the destinations first, then the sources, both from the same sort key,
-    /// and only what all have covered counts. What a source still has then, nothing had replaced when
-    /// the destinations were read; and of an item that has moved since, a marker says that it has to be
-    /// asked for. Some sources, the pilots, are read before them, to say how far the window goes: the others
-    /// are read no further. A pilot is read once more behind them, unless the destinations have whatever it
-    /// has to move.
-    pub(super) async fn moving_page(
-        &self,
-        reading: PageRead<'_>,
-        reshard: Reshard,
-        start: Option<SortKey>,
-    ) -> Result<QueryPage, Abandon> {
-        let query = &Query { consistency: Consistency::Strong, ..reading.query.clone() };
-        let mut reading = PageRead { query, ..reading };
-        let mut watermark = start.clone();
-        let (mut grown, mut widest) = (0, most());
-        let more = 'page: loop {
-            let room = reading.page.room();
-            let limits = Limits::of(room, reshard, grown, widest);
-            let began = self.clock().now();
-            let renewed = if reading.known.lease.is_fresh(began) {
-                Ok(reading.known.clone())
-            } else {
-                self.renewed(&reading.known, reading.deadline).await
-            };
-            let window = match renewed {
-                Ok(renewed) => {
-                    reading.known = renewed;
-                    self.window(&mut reading, reshard, watermark.as_ref(), limits).await
-                }
-                Err(abandon) => Err(abandon),
-            };
-            let Window { items, watermark: covered } = match window {
-                Ok(window) => window,
-                // What was merged so far is exact; the rest is for another page.
-                Err(Abandon::Failed(error)) if error.is_passing() && watermark != start => {
-                    break true;
-                }
-                Err(abandon) => return Err(abandon),
-            };
-            let now = self.clock().now();
-            if !reading.known.lease.is_live(now) {
-                // The window is thrown away, and read again under the same layout or not at all. All
-                // of it has to fit into a lease.
-                let took = now.boot.saturating_sub(began.boot);
-                if took >= self.directory().settings().lease_term / 2 {
-                    widest = (limits.largest() / 2).max(1);
-                }
-                continue;
+/// Reads a page while a reshard moves items (protocol: "Queries").
+///
+/// It goes window by window: the destinations first, then the sources, both from the same sort key,
+/// and only what all have covered counts. What a source still has then, nothing had replaced when
+/// the destinations were read; and of an item that has moved since, a marker says that it has to be
+/// asked for. Some sources, the pilots, are read before them, to say how far the window goes: the others
+/// are read no further. A pilot is read once more behind them, unless the destinations have whatever it
+/// has to move.
+pub(super) async fn moving_page(
+    directory: &Directory,
+    reading: PageRead<'_>,
+    reshard: Reshard,
+    start: Option<SortKey>,
+) -> Result<QueryPage, Abandon> {
+    let query = &Query { consistency: Consistency::Strong, ..reading.query.clone() };
+    let mut reading = PageRead { query, ..reading };
+    let mut watermark = start.clone();
+    let (mut grown, mut widest) = (0, most());
+    let more = 'page: loop {
+        let room = reading.page.room();
+        let limits = Limits::of(room, reshard, grown, widest);
+        let began = directory.clock().now();
+        let renewed = if reading.known.lease.is_fresh(began) {
+            Ok(reading.known.clone())
+        } else {
+            renewed(directory, &reading.known, reading.deadline).await
+        };
+        let window = match renewed {
+            Ok(renewed) => {
+                reading.known = renewed;
+                read_window(directory, &mut reading, reshard, watermark.as_ref(), limits).await
             }
-            // Each window reads all shards anew. One that came to little is followed by a wider one.
-            let is_little = items.len() < room.div_ceil(2);
-            grown = if is_little { limits.largest().saturating_mul(2) } else { 0 };
-            let mut items = items.into_iter().collect::<Vec<_>>();
-            if !query.ascending {
-                items.reverse();
-            }
-            let page = &mut reading.page;
-            for (key, item) in items {
-                let bytes = (page.budget().measure)(&key, &item);
-                if !page.admits(bytes) {
-                    break 'page true;
-                }
-                watermark = Some(key.clone());
-                page.push(key, item, bytes);
-            }
-            let Some(covered) = covered else {
-                break false;
-            };
-            watermark = Some(covered);
-            if page.is_full() {
+            Err(abandon) => Err(abandon),
+        };
+        let Window { items, watermark: covered } = match window {
+            Ok(window) => window,
+            // What was merged so far is exact; the rest is for another page.
+            Err(Abandon::Failed(error)) if error.is_passing() && watermark != start => {
                 break true;
             }
+            Err(abandon) => return Err(abandon),
         };
-        let cursor = watermark.filter(|_| more).map(Cursor::Watermark);
-        Ok(reading.finish(cursor))
-    }
-
-    async fn window(
-        &self,
-        reading: &mut PageRead<'_>,
-        reshard: Reshard,
-        start: Option<&SortKey>,
-        limits: Limits,
-    ) -> Result<Window, Abandon> {
-        let (query, deadline) = (reading.query, reading.deadline);
-        let generation = reading.known.metadata.generation;
-        let mut covered = Covered::nothing_yet(reading);
-        let mut piloted = self.piloted(reading, reshard, limits, start, &mut covered).await?;
-        covered.end_behind(limits.piloted, piloted.items());
-        let destinations = reshard.destinations();
-        let destinations =
-            self.wave(reading, destinations, limits.destinations, start, &mut covered);
-        let destinations = destinations.await?;
-        piloted.drop_doubtful(query, &destinations, reshard, &covered);
-        let rest = reshard.sources().filter(|source| !piloted.has(*source)).collect::<Vec<_>>();
-        let rest = self.wave(reading, rest.into_iter(), limits.sources, start, &mut covered);
-        let mut sources = rest.await?;
-        sources.pages.append(&mut piloted.pages);
-        sources.pages.sort_unstable_by_key(|(shard, _)| *shard);
-
-        let known = &reading.known;
-        let placement = known.metadata.placement;
-        let (mut items, mut unresolved) =
-            merge(destinations, sources, query, known, reshard, &covered);
-        covered.end_behind_lookups(&mut unresolved);
-        items.retain(|sort, _| covered.holds(sort));
-        let mut held = covered.bytes_of(&items);
-        let lookups = unresolved.into_iter().map(|(shard, key)| async move {
-            let consistency = query.consistency;
-            let lookup = Lookup { key: &key, fields: query.fields.as_ref(), consistency, deadline };
-            let (found, cost) =
-                self.get_both(lookup, placement, [reshard.new_home(&key), shard]).await?;
-            Ok::<_, Error>((key.sort, found, cost))
-        });
-        let missing = fan_out_each(lookups.collect::<Vec<_>>(), |(sort, found, cost)| {
-            reading.page.pay(cost);
-            if found.iter().any(|item| item.generation > generation) {
-                return Err(Abandon::Redo);
+        let now = directory.clock().now();
+        if !reading.known.lease.is_live(now) {
+            // The window is thrown away, and read again under the same layout or not at all. All
+            // of it has to fit into a lease.
+            let took = now.boot.saturating_sub(began.boot);
+            if took >= directory.settings().lease_term / 2 {
+                widest = (limits.largest() / 2).max(1);
             }
-            if let Some(item) = found.into_iter().find(StoredItem::is_live) {
-                held += (covered.budget.measure)(&sort, &item);
-                items.insert(sort, item);
-            }
-            if covered.is_too_much(held) {
-                covered.end_where_full(&items);
-                items.retain(|sort, _| covered.holds(sort));
-                held = covered.bytes_of(&items);
-            }
-            Ok(())
-        });
-        if let Some(missing) = missing.await? {
-            return Err(missing.into());
+            continue;
         }
-        items.retain(|sort, _| covered.holds(sort));
-        Ok(Window { items, watermark: covered.watermark })
-    }
-
-    /// What the pilots hold. Of a single one only a probe is read, where that tells enough.
-    async fn piloted<'a>(
-        &self,
-        reading: &mut PageRead<'a>,
-        reshard: Reshard,
-        limits: Limits,
-        start: Option<&SortKey>,
-        covered: &mut Covered<'a>,
-    ) -> Result<Wave, Abandon> {
-        let pilots = self.pilots(reshard, limits.pilots);
-        let Some((probe, enough)) = limits.probe else {
-            return self.wave(reading, pilots.into_iter(), limits.pilot, start, covered).await;
-        };
-        let mut probed = Covered::nothing_yet(reading);
-        let shards = pilots.iter().copied();
-        let mut wave = self.wave(reading, shards, probe, start, &mut probed).await?;
-        let end = probed.watermark.clone().filter(|_| {
-            wave.items().count() >= probe && wave.staying(reading.query, reshard) < enough
-        });
-        let Some(end) = end else {
-            *covered = probed;
-            return Ok(wave);
-        };
-        // It is full of what moves, and tells about few items of the window so far.
-        let rest = limits.pilot.saturating_sub(probe).max(1);
-        let more = self.wave(reading, pilots.into_iter(), rest, Some(&end), covered).await?;
-        wave.go_on(more, covered);
-        Ok(wave)
-    }
-
-    /// The sources that are read first. They are drawn, so that none is read more often than the others.
-    fn pilots(&self, reshard: Reshard, pilots: usize) -> Vec<ShardId> {
-        let mut sources = reshard.sources().collect::<Vec<_>>();
-        let count = u64::try_from(sources.len()).unwrap_or(u64::MAX).max(1);
-        let drawn =
-            usize::try_from(self.directory().context().entropy().next_u64() % count).unwrap_or(0);
-        sources.rotate_left(drawn);
-        sources.truncate(pilots);
-        sources
-    }
-
-    /// Reads shards from the same sort key, as far as is covered so far, and of each at most `limit`
-    /// items.
-    async fn wave(
-        &self,
-        reading: &mut PageRead<'_>,
-        shards: impl Iterator<Item = ShardId>,
-        limit: usize,
-        start: Option<&SortKey>,
-        covered: &mut Covered<'_>,
-    ) -> Result<Wave, Abandon> {
-        let deadline = reading.deadline;
-        let metadata = &reading.known.metadata;
-        let (generation, placement) = (metadata.generation, metadata.placement);
-        let query = Query {
-            range: match &covered.watermark {
-                Some(last) => reading.query.range.up_to(last, reading.query.ascending),
-                None => reading.query.range.clone(),
-            },
-            ..reading.query.clone()
-        };
-        let limit = u32::try_from(limit).unwrap_or(MAX_LIMIT);
-        let next = start.map_or(Position::Start, |key| Position::After(key.clone()));
-        let requests = shards.map(|shard| {
-            let (query, next) = (&query, &next);
-            async move {
-                let page = self.lane_page(query, (placement, shard), next, limit, deadline).await?;
-                Ok((shard, page))
-            }
-        });
-        let mut wave = Wave::default();
-        let missing = fan_out_each(requests.collect::<Vec<_>>(), |(shard, page)| {
-            reading.page.pay(Cost::of_page(&page));
-            if page.items.iter().any(|(_, item)| item.generation > generation) {
-                return Err(Abandon::Redo);
-            }
-            wave.take(shard, page, covered);
-            Ok(())
-        });
-        if let Some(missing) = missing.await? {
-            return Err(missing.into());
+        // Each window reads all shards anew. One that came to little is followed by a wider one.
+        let is_little = items.len() < room.div_ceil(2);
+        grown = if is_little { limits.largest().saturating_mul(2) } else { 0 };
+        let mut items = items.into_iter().collect::<Vec<_>>();
+        if !query.ascending {
+            items.reverse();
         }
-        wave.pages.sort_unstable_by_key(|(shard, _)| *shard);
-        Ok(wave)
+        let page = &mut reading.page;
+        for (key, item) in items {
+            let bytes = (page.budget().measure)(&key, &item);
+            if !page.admits(bytes) {
+                break 'page true;
+            }
+            watermark = Some(key.clone());
+            page.push(key, item, bytes);
+        }
+        let Some(covered) = covered else {
+            break false;
+        };
+        watermark = Some(covered);
+        if page.is_full() {
+            break true;
+        }
+    };
+    let cursor = watermark.filter(|_| more).map(Cursor::Watermark);
+    Ok(reading.finish(cursor))
+}
+
+async fn read_window(
+    directory: &Directory,
+    reading: &mut PageRead<'_>,
+    reshard: Reshard,
+    start: Option<&SortKey>,
+    limits: Limits,
+) -> Result<Window, Abandon> {
+    let (query, deadline) = (reading.query, reading.deadline);
+    let generation = reading.known.metadata.generation;
+    let mut covered = Covered::nothing_yet(reading);
+    let mut piloted = read_pilots(directory, reading, reshard, limits, start, &mut covered).await?;
+    covered.end_behind(limits.piloted, piloted.items());
+    let destinations = reshard.destinations();
+    let destinations =
+        read_wave(directory, reading, destinations, limits.destinations, start, &mut covered);
+    let destinations = destinations.await?;
+    piloted.drop_doubtful(query, &destinations, reshard, &covered);
+    let rest = reshard.sources().filter(|source| !piloted.has(*source)).collect::<Vec<_>>();
+    let rest = read_wave(directory, reading, rest.into_iter(), limits.sources, start, &mut covered);
+    let mut sources = rest.await?;
+    sources.pages.append(&mut piloted.pages);
+    sources.pages.sort_unstable_by_key(|(shard, _)| *shard);
+
+    let known = &reading.known;
+    let placement = known.metadata.placement;
+    let (mut items, mut unresolved) = merge(destinations, sources, query, known, reshard, &covered);
+    covered.end_behind_lookups(&mut unresolved);
+    items.retain(|sort, _| covered.holds(sort));
+    let mut held = covered.bytes_of(&items);
+    let lookups = unresolved.into_iter().map(|(shard, key)| async move {
+        let consistency = query.consistency;
+        let fields = query.fields.as_ref();
+        let lookup = Lookup { directory, key: &key, fields, consistency, deadline };
+        let (found, cost) = lookup.get_both(placement, [reshard.new_home(&key), shard]).await?;
+        Ok::<_, Error>((key.sort, found, cost))
+    });
+    let missing = fan_out_each(lookups.collect::<Vec<_>>(), |(sort, found, cost)| {
+        reading.page.pay(cost);
+        if found.iter().any(|item| item.generation > generation) {
+            return Err(Abandon::Redo);
+        }
+        if let Some(item) = found.into_iter().find(StoredItem::is_live) {
+            held += (covered.budget.measure)(&sort, &item);
+            items.insert(sort, item);
+        }
+        if covered.is_too_much(held) {
+            covered.end_where_full(&items);
+            items.retain(|sort, _| covered.holds(sort));
+            held = covered.bytes_of(&items);
+        }
+        Ok(())
+    });
+    if let Some(missing) = missing.await? {
+        return Err(missing.into());
     }
+    items.retain(|sort, _| covered.holds(sort));
+    Ok(Window { items, watermark: covered.watermark })
+}
+
+/// What the pilots hold. Of a single one only a probe is read, where that tells enough.
+async fn read_pilots<'a>(
+    directory: &Directory,
+    reading: &mut PageRead<'a>,
+    reshard: Reshard,
+    limits: Limits,
+    start: Option<&SortKey>,
+    covered: &mut Covered<'a>,
+) -> Result<Wave, Abandon> {
+    let pilots = draw_pilots(directory, reshard, limits.pilots);
+    let Some((probe, enough)) = limits.probe else {
+        return read_wave(directory, reading, pilots.into_iter(), limits.pilot, start, covered)
+            .await;
+    };
+    let mut probed = Covered::nothing_yet(reading);
+    let shards = pilots.iter().copied();
+    let mut wave = read_wave(directory, reading, shards, probe, start, &mut probed).await?;
+    let end = probed
+        .watermark
+        .clone()
+        .filter(|_| wave.items().count() >= probe && wave.staying(reading.query, reshard) < enough);
+    let Some(end) = end else {
+        *covered = probed;
+        return Ok(wave);
+    };
+    // It is full of what moves, and tells about few items of the window so far.
+    let rest = limits.pilot.saturating_sub(probe).max(1);
+    let more = read_wave(directory, reading, pilots.into_iter(), rest, Some(&end), covered).await?;
+    wave.go_on(more, covered);
+    Ok(wave)
+}
+
+/// The sources that are read first. They are drawn, so that none is read more often than the others.
+fn draw_pilots(directory: &Directory, reshard: Reshard, pilots: usize) -> Vec<ShardId> {
+    let mut sources = reshard.sources().collect::<Vec<_>>();
+    let count = u64::try_from(sources.len()).unwrap_or(u64::MAX).max(1);
+    let drawn = usize::try_from(directory.context().entropy().next_u64() % count).unwrap_or(0);
+    sources.rotate_left(drawn);
+    sources.truncate(pilots);
+    sources
+}
+
+/// Reads shards from the same sort key, as far as is covered so far, and of each at most `limit`
+/// items.
+async fn read_wave(
+    directory: &Directory,
+    reading: &mut PageRead<'_>,
+    shards: impl Iterator<Item = ShardId>,
+    limit: usize,
+    start: Option<&SortKey>,
+    covered: &mut Covered<'_>,
+) -> Result<Wave, Abandon> {
+    let deadline = reading.deadline;
+    let metadata = &reading.known.metadata;
+    let (generation, placement) = (metadata.generation, metadata.placement);
+    let query = Query {
+        range: match &covered.watermark {
+            Some(last) => reading.query.range.up_to(last, reading.query.ascending),
+            None => reading.query.range.clone(),
+        },
+        ..reading.query.clone()
+    };
+    let limit = u32::try_from(limit).unwrap_or(MAX_LIMIT);
+    let next = start.map_or(Position::Start, |key| Position::After(key.clone()));
+    let requests = shards.map(|shard| {
+        let (query, next) = (&query, &next);
+        async move {
+            let page = lane_page(directory, query, placement, shard, next, limit, deadline).await?;
+            Ok((shard, page))
+        }
+    });
+    let mut wave = Wave::default();
+    let missing = fan_out_each(requests.collect::<Vec<_>>(), |(shard, page)| {
+        reading.page.pay(Cost::of_page(&page));
+        if page.items.iter().any(|(_, item)| item.generation > generation) {
+            return Err(Abandon::Redo);
+        }
+        wave.take(shard, page, covered);
+        Ok(())
+    });
+    if let Some(missing) = missing.await? {
+        return Err(missing.into());
+    }
+    wave.pages.sort_unstable_by_key(|(shard, _)| *shard);
+    Ok(wave)
 }
 
 impl Wave {

@@ -7,12 +7,11 @@ use dynashard_keys::SortKey;
 
 use crate::model::error::Error;
 use crate::ports::ShardPage;
-use crate::usecases::directory::Known;
+use crate::usecases::directory::{Directory, Known};
 use crate::usecases::query::Abandon;
 use crate::usecases::query::cursor::{Cursor, Position};
-use crate::usecases::query::lanes::{Ask, Buffered, Lane};
+use crate::usecases::query::lanes::{Ask, Buffered, Lane, read_lanes};
 use crate::usecases::query::page::{Page, PageRead, QueryPage};
-use crate::usecases::read::Reader;
 
 /// How many items to ask each of `lanes` shards for, to merge a page of `wanted`.
 ///
@@ -271,37 +270,35 @@ impl Frontier {
     }
 }
 
-impl Reader {
-    /// Merges all shards. An item is returned once every shard's next item is known, so what was
-    /// returned is exactly what a single shard would have returned, however the shards' pages fall.
-    pub(super) async fn ordered_page(
-        &self,
-        mut reading: PageRead<'_>,
-        cursor: Option<&Cursor>,
-    ) -> Result<QueryPage, Abandon> {
-        let mut merge = Merge::open(cursor, &reading.known, reading.query.ascending);
-        let start = merge.watermark.clone();
-        let mut missing = None::<Error>;
-        loop {
-            if merge.merge(&mut reading.page) || merge.is_done() {
-                break;
-            }
-            match missing {
-                // What was merged so far is exact; the rest is for another page.
-                Some(_) if merge.watermark != start => break,
-                Some(error) => return Err(error.into()),
-                None => {}
-            }
-            let asks = merge.plan(&reading.page);
-            let take = |ask: &Ask, shard_page, reading: &PageRead<'_>| {
-                merge.take(ask, shard_page, &reading.known, &reading.page)
-            };
-            missing = self.read_lanes(&asks, &mut reading, take).await?;
+/// Merges all shards. An item is returned once every shard's next item is known, so what was
+/// returned is exactly what a single shard would have returned, however the shards' pages fall.
+pub(super) async fn ordered_page(
+    directory: &Directory,
+    mut reading: PageRead<'_>,
+    cursor: Option<&Cursor>,
+) -> Result<QueryPage, Abandon> {
+    let mut merge = Merge::open(cursor, &reading.known, reading.query.ascending);
+    let start = merge.watermark.clone();
+    let mut missing = None::<Error>;
+    loop {
+        if merge.merge(&mut reading.page) || merge.is_done() {
+            break;
         }
-        let more = !merge.is_done();
-        let cursor = merge.watermark.filter(|_| more).map(Cursor::Watermark);
-        Ok(reading.finish(cursor))
+        match missing {
+            // What was merged so far is exact; the rest is for another page.
+            Some(_) if merge.watermark != start => break,
+            Some(error) => return Err(error.into()),
+            None => {}
+        }
+        let asks = merge.plan(&reading.page);
+        let take = |ask: &Ask, shard_page, reading: &PageRead<'_>| {
+            merge.take(ask, shard_page, &reading.known, &reading.page)
+        };
+        missing = read_lanes(directory, &asks, &mut reading, take).await?;
     }
+    let more = !merge.is_done();
+    let cursor = merge.watermark.filter(|_| more).map(Cursor::Watermark);
+    Ok(reading.finish(cursor))
 }
 
 #[cfg(test)]

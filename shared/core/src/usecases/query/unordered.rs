@@ -5,14 +5,13 @@ use std::collections::HashSet;
 use dynashard_keys::SortKey;
 
 use crate::model::error::{Code, Error};
-use crate::usecases::directory::Known;
+use crate::usecases::directory::{Directory, Known};
 use crate::usecases::fan_out::FAN_OUT;
 use crate::usecases::query::cursor::{Cursor, Position};
-use crate::usecases::query::lanes::{Ask, Buffered, Lane};
+use crate::usecases::query::lanes::{Ask, Buffered, Lane, read_lanes};
 use crate::usecases::query::page::{Page, PageRead, QueryPage};
 use crate::usecases::query::strategy::Strategy;
 use crate::usecases::query::{Abandon, MAX_OPEN_SHARDS};
-use crate::usecases::read::Reader;
 
 /// The lanes of an unordered query, each at its position, and whose turn it is.
 struct Lanes {
@@ -114,47 +113,45 @@ fn is_enough(strategy: Strategy, page: &Page<'_>) -> bool {
 /// The sort keys of a page. A random collection may hold one in several shards.
 type Seen = HashSet<SortKey>;
 
-impl Reader {
-    /// Reads shards without an order between them, as the strategy says. In a random collection a
-    /// repeated sort key is dropped within the page only.
-    ///
-    /// What was read is moved into the page, or dropped, before more is asked for, so no more than
-    /// [`FAN_OUT`] answers are held beside it.
-    pub(super) async fn unordered_page(
-        &self,
-        mut reading: PageRead<'_>,
-        cursor: Option<&Cursor>,
-    ) -> Result<QueryPage, Abandon> {
-        let strategy = reading.query.strategy;
-        let mut lanes = Lanes::open(cursor, &reading.known)?;
-        let mut seen = Seen::new();
-        let mut has_moved = false;
-        loop {
-            let asks = lanes.plan(strategy, reading.page.room());
-            if asks.is_empty() || is_enough(strategy, &reading.page) {
-                break;
-            }
-            let take = |ask: &Ask, shard_page, reading: &PageRead<'_>| {
-                let lane = &mut lanes.lanes[ask.lane];
-                lane.take(shard_page, ask.limit, &reading.known, reading.page.budget())?;
-                Ok(())
-            };
-            let missing = self.read_lanes(&asks, &mut reading, take).await?;
-            let fitted = lanes.collect(&asks, &mut reading.page, &mut seen);
-            let moved = asks.iter().any(|ask| lanes.lanes[ask.lane].next != ask.from);
-            has_moved |= moved;
-            if let (Strategy::RoundRobin, [ask], true) = (strategy, asks.as_slice(), moved) {
-                lanes.turn = (ask.lane + 1) % lanes.lanes.len();
-            }
-            match missing {
-                // What did come is whole, and the cursor says where each shard goes on.
-                Some(_) if has_moved => break,
-                Some(error) => return Err(error.into()),
-                None if !fitted => break,
-                None => {}
-            }
+/// Reads shards without an order between them, as the strategy says. In a random collection a
+/// repeated sort key is dropped within the page only.
+///
+/// What was read is moved into the page, or dropped, before more is asked for, so no more than
+/// [`FAN_OUT`] answers are held beside it.
+pub(super) async fn unordered_page(
+    directory: &Directory,
+    mut reading: PageRead<'_>,
+    cursor: Option<&Cursor>,
+) -> Result<QueryPage, Abandon> {
+    let strategy = reading.query.strategy;
+    let mut lanes = Lanes::open(cursor, &reading.known)?;
+    let mut seen = Seen::new();
+    let mut has_moved = false;
+    loop {
+        let asks = lanes.plan(strategy, reading.page.room());
+        if asks.is_empty() || is_enough(strategy, &reading.page) {
+            break;
         }
-        let cursor = lanes.cursor(&reading.known);
-        Ok(reading.finish(cursor))
+        let take = |ask: &Ask, shard_page, reading: &PageRead<'_>| {
+            let lane = &mut lanes.lanes[ask.lane];
+            lane.take(shard_page, ask.limit, &reading.known, reading.page.budget())?;
+            Ok(())
+        };
+        let missing = read_lanes(directory, &asks, &mut reading, take).await?;
+        let fitted = lanes.collect(&asks, &mut reading.page, &mut seen);
+        let moved = asks.iter().any(|ask| lanes.lanes[ask.lane].next != ask.from);
+        has_moved |= moved;
+        if let (Strategy::RoundRobin, [ask], true) = (strategy, asks.as_slice(), moved) {
+            lanes.turn = (ask.lane + 1) % lanes.lanes.len();
+        }
+        match missing {
+            // What did come is whole, and the cursor says where each shard goes on.
+            Some(_) if has_moved => break,
+            Some(error) => return Err(error.into()),
+            None if !fitted => break,
+            None => {}
+        }
     }
+    let cursor = lanes.cursor(&reading.known);
+    Ok(reading.finish(cursor))
 }

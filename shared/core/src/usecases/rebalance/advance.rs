@@ -16,8 +16,9 @@ use crate::model::reshard::{Job, ServerTime};
 use crate::ports::StoreError;
 use crate::usecases::directory::{BeginOutcome, Changes, Known};
 use crate::usecases::rebalance::rebalancer::{
-    Advance, RESERVE, Rebalancer, ReshardSlice, Slice, StepOutcome, of_conditional,
+    Advance, RESERVE, Rebalancer, ReshardSlice, Slice, StepOutcome, of_conditional, save_job,
 };
+use crate::usecases::rebalance::round::Mover;
 use crate::usecases::rebalance::shift::Shift;
 use crate::usecases::retry::refusal;
 
@@ -87,7 +88,10 @@ impl Rebalancer {
                         && !job.unmovable.is_empty()
                         && !std::mem::replace(&mut shift.has_tried_again, true) =>
                 {
-                    self.try_again((&seen, &job), Work::Move(reshard), shift, deadline).await
+                    let directory = &self.directory;
+                    let work = Work::Move(reshard);
+                    let mover = Mover { directory, seen: &seen, job: &job, work };
+                    mover.try_again(shift, deadline).await
                 }
                 _ => self.carry_out(step, &seen, &job, now, shift, deadline).await,
             };
@@ -135,39 +139,50 @@ impl Rebalancer {
         let now_secs = self.directory.lease().epoch_secs();
         match step {
             NextStep::NoteForward(at) => {
-                self.save(job, Job { forward_seen: Some(at), ..job.clone() }, deadline).await
+                save_job(
+                    &self.directory,
+                    job,
+                    Job { forward_seen: Some(at), ..job.clone() },
+                    deadline,
+                )
+                .await
             }
             NextStep::Move => self.publish(metadata, metadata.with_move(now_secs), deadline).await,
             NextStep::NoteMove(at) => {
-                self.save(job, Job { move_seen: Some(at), ..job.clone() }, deadline).await
+                save_job(&self.directory, job, Job { move_seen: Some(at), ..job.clone() }, deadline)
+                    .await
             }
             NextStep::Scan => match metadata.reshard() {
                 Some(reshard) => {
                     let sources = reshard.sources().collect();
-                    self.scan((seen, job), Work::Move(reshard), sources, shift, deadline).await
+                    let directory = &self.directory;
+                    let mover = Mover { directory, seen, job, work: Work::Move(reshard) };
+                    self.scan(mover, sources, shift, deadline).await
                 }
                 None => Ok(StepOutcome::Retry),
             },
             NextStep::BeginScan { closing } => {
-                self.save(job, job.with_scan(closing, now), deadline).await
+                save_job(&self.directory, job, job.with_scan(closing, now), deadline).await
             }
             NextStep::TryAgainLater => {
                 let until = ServerTime(now.0 + TRY_AGAIN_SECS);
                 Ok(StepOutcome::WaitsUntil(until))
             }
             NextStep::NoteScanned(at) => {
-                self.save(job, Job { scanned: Some(at), ..job.clone() }, deadline).await
+                save_job(&self.directory, job, Job { scanned: Some(at), ..job.clone() }, deadline)
+                    .await
             }
             NextStep::Close => {
                 self.publish(metadata, metadata.with_close(now_secs), deadline).await
             }
             NextStep::NoteClosed(at) => {
                 let next = Job { closed_seen: Some(at), ..job.with_scan(job.closing, at) };
-                self.save(job, next, deadline).await
+                save_job(&self.directory, job, next, deadline).await
             }
             NextStep::RemoveMarkers => {
-                let (work, shards) = (Work::RemoveMarkers(job.generation), job.marked_shards());
-                self.scan((seen, job), work, shards.collect(), shift, deadline).await
+                let (directory, work) = (&self.directory, Work::RemoveMarkers(job.generation));
+                let mover = Mover { directory, seen, job, work };
+                self.scan(mover, job.marked_shards().collect(), shift, deadline).await
             }
             NextStep::Finish => {
                 for lane in 1..=job.last_lane {
@@ -196,25 +211,25 @@ impl Rebalancer {
     /// move each item twice, at twice the cost (protocol: "Taking turns").
     async fn scan(
         &self,
-        (seen, job): (&Known, &Job),
-        work: Work,
+        mover: Mover<'_>,
         shards: Vec<ShardId>,
         shift: &mut Shift,
         deadline: Deadline,
     ) -> Result<StepOutcome, Error> {
+        let job = mover.job;
         let (now, share) =
-            (shift.now(), shift.share(self.directory.settings(), work, job, &shards));
+            (shift.now(), shift.share(self.directory.settings(), mover.work, job, &shards));
         match job.turn(shift.worker, shards.into_iter(), shift.failed.shards(), share, now) {
             Turn::Work(sources) => {
                 let began = self.directory.now();
                 let left = SCAN_SLICE.saturating_sub(shift.scanned) + RESERVE;
                 let until = deadline.min(Deadline::after(began, left));
-                let outcome = self.round((seen, job), work, sources, shift, until).await;
+                let outcome = mover.round(sources, shift, until).await;
                 shift.scanned += self.directory.now().boot.saturating_sub(began.boot);
                 outcome
             }
             Turn::Claim { job: next, lanes } => {
-                if self.save(job, *next, deadline).await? == StepOutcome::Done {
+                if save_job(&self.directory, job, *next, deadline).await? == StepOutcome::Done {
                     shift.has_waited = false;
                     let soon = Deadline::after(self.directory.now(), CALLING).min(deadline);
                     let call =
@@ -266,7 +281,8 @@ impl Rebalancer {
     ) -> Result<StepOutcome, Error> {
         let target = job.then.filter(|target| *target != metadata.number_of_shards);
         let Some(target) = target else {
-            return self.save(job, Job { then: None, ..job.clone() }, deadline).await;
+            return save_job(&self.directory, job, Job { then: None, ..job.clone() }, deadline)
+                .await;
         };
         match Changes::of(&self.directory).begin(metadata, target, Some(job), deadline).await {
             Ok(BeginOutcome::Begun(_)) => Ok(StepOutcome::Done),

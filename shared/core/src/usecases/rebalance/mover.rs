@@ -11,10 +11,10 @@ use crate::model::error::{Code, Error};
 use crate::model::guard::{Action, Condition, Expected, Write};
 use crate::model::item::{StoredItem, stored_bytes};
 use crate::model::lease::Deadline;
+use crate::model::schema::TableSchema;
 use crate::model::version::Generation;
 use crate::ports::{Consistency, StoreError};
-use crate::usecases::directory::Known;
-use crate::usecases::rebalance::rebalancer::Rebalancer;
+use crate::usecases::directory::{Directory, Known};
 use crate::usecases::retry::{Attempts, Backoff, refusal, within};
 use crate::usecases::settle::{Brought, Homes, Settling, Unsettled};
 
@@ -23,40 +23,16 @@ use crate::usecases::settle::{Brought, Homes, Settling, Unsettled};
 const REFUSED: Backoff =
     Backoff { base: Duration::from_millis(25), cap: Duration::from_millis(200) };
 
-impl Rebalancer {
-    /// Settles an item that is to leave its shard.
-    pub(super) async fn move_item(
-        &self,
-        at: At<'_>,
-        homes: Homes,
-        item: StoredItem,
-    ) -> Result<Carried, Stopped> {
-        PacedRequests::new(self, at).move_item(&homes, item).await
-    }
+/// The write units of a move of this item: it is written at one home and replaced at the other,
+/// each at twice the price.
+fn move_units(homes: &Homes, item: &StoredItem, schema: &TableSchema) -> Units {
+    let [old, new] = [&homes.old, &homes.new].map(|at| 2.0 * kilobytes(at, item, schema));
+    Units { at_source: old, in_all: old + new }
+}
 
-    /// Removes a marker that the reshard of this job, or one before it, has left.
-    pub(super) async fn remove_marker(
-        &self,
-        at: At<'_>,
-        generation: Generation,
-        key: PhysicalKey,
-        units: Units,
-    ) -> Result<(), Stopped> {
-        PacedRequests::new(self, at).remove_marker(generation, key, units).await
-    }
-
-    /// The write units of a move of this item: it is written at one home and replaced at the other,
-    /// each at twice the price.
-    pub(super) fn move_units(&self, homes: &Homes, item: &StoredItem) -> Units {
-        let [old, new] = [&homes.old, &homes.new].map(|at| 2.0 * self.kilobytes(at, item));
-        Units { at_source: old, in_all: old + new }
-    }
-
-    /// What one write of an item here is charged as: its size in units of a kilobyte.
-    pub(super) fn kilobytes(&self, at: &PhysicalKey, item: &StoredItem) -> f64 {
-        let bytes = stored_bytes(at, item, &self.directory.settings().schema);
-        f64::from(u32::try_from(bytes.div_ceil(1_024)).unwrap_or(u32::MAX))
-    }
+/// What one write of an item here is charged as: its size in units of a kilobyte.
+pub(super) fn kilobytes(at: &PhysicalKey, item: &StoredItem, schema: &TableSchema) -> f64 {
+    f64::from(u32::try_from(stored_bytes(at, item, schema).div_ceil(1_024)).unwrap_or(u32::MAX))
 }
 
 /// Where a call goes through items: what all its requests share.
@@ -81,18 +57,23 @@ impl At<'_> {
 /// The requests that one item or one page takes: each waits for the mover's pace, and is made until the
 /// deadline if it is refused.
 pub(super) struct PacedRequests<'a> {
-    rebalancer: &'a Rebalancer,
+    directory: &'a Directory,
     at: At<'a>,
     attempts: Attempts<'a>,
 }
 
 impl<'a> PacedRequests<'a> {
-    pub(super) fn new(rebalancer: &'a Rebalancer, at: At<'a>) -> Self {
-        let attempts = rebalancer.directory.attempts(at.deadline).pausing(REFUSED);
-        Self { rebalancer, at, attempts }
+    pub(super) fn new(directory: &'a Directory, at: At<'a>) -> Self {
+        let attempts = directory.attempts(at.deadline).pausing(REFUSED);
+        Self { directory, at, attempts }
     }
 
-    async fn move_item(mut self, homes: &Homes, item: StoredItem) -> Result<Carried, Stopped> {
+    /// Settles an item that is to leave its shard.
+    pub(super) async fn move_item(
+        mut self,
+        homes: &Homes,
+        item: StoredItem,
+    ) -> Result<Carried, Stopped> {
         let mut item = Some(item);
         let mut gives_way = false;
         let at_item = |stopped: Stopped| stopped.at_item(&homes.old.sort);
@@ -101,11 +82,10 @@ impl<'a> PacedRequests<'a> {
                 return Ok(Carried::Through);
             };
             // Each transaction is paid for, those that are cancelled too.
-            let units = self.rebalancer.move_units(homes, &found);
+            let units = move_units(homes, &found, &self.directory.settings().schema);
             self.wait_for_turn(units).await?;
             let known = self.renewed().await?;
-            let mut settling =
-                Settling::new(self.rebalancer.directory.context().items(), homes, &known);
+            let mut settling = Settling::new(self.directory.context().items(), homes, &known);
             let moving = async {
                 if gives_way {
                     settling.give_way((found.version, found.generation)).await?;
@@ -130,7 +110,7 @@ impl<'a> PacedRequests<'a> {
                     changed.await.map_err(|_| Stopped::OutOfTime)?;
                 }
                 Some(Err(Unsettled::Behind)) => {
-                    self.rebalancer.directory.forget(&self.at.seen.metadata.partition);
+                    self.directory.forget(&self.at.seen.metadata.partition);
                     self.attempts.refresh().await.map_err(|error| at_item(error.into()))?;
                     // Under the same metadata an item from the future is a damage that
                     // `refresh` gives up on.
@@ -152,19 +132,15 @@ impl<'a> PacedRequests<'a> {
                 }
                 None => return Err(Stopped::OutOfTime),
             }
-            let read = || {
-                self.rebalancer.directory.context().items().get(
-                    &homes.old,
-                    None,
-                    Consistency::Strong,
-                )
-            };
+            let read =
+                || self.directory.context().items().get(&homes.old, None, Consistency::Strong);
             item = self.made(read).await.map_err(at_item)?.value;
             gives_way = false;
         }
     }
 
-    async fn remove_marker(
+    /// Removes a marker that the reshard of this job, or one before it, has left.
+    pub(super) async fn remove_marker(
         mut self,
         generation: Generation,
         key: PhysicalKey,
@@ -179,7 +155,7 @@ impl<'a> PacedRequests<'a> {
                 condition: Condition { generation, expected: Expected::Marker },
                 lease: known.lease,
             };
-            match self.within(self.rebalancer.directory.context().items().write(&write)).await {
+            match self.within(self.directory.context().items().write(&write)).await {
                 // Where the condition fails there is no marker any more, or one of a later reshard.
                 Some(Ok(_) | Err(StoreError::ConditionFailed { .. })) => return Ok(()),
                 Some(Err(StoreError::OutcomeUnknown(why))) => {
@@ -206,14 +182,14 @@ impl<'a> PacedRequests<'a> {
     }
 
     async fn within<F: Future>(&self, request: F) -> Option<F::Output> {
-        within(self.rebalancer.directory.clock(), self.at.deadline, request).await
+        within(self.directory.clock(), self.at.deadline, request).await
     }
 
     /// Waits until the mover may spend so many write units.
     async fn wait_for_turn(&self, units: Units) -> Result<(), Stopped> {
         // All shards come last: what they take together is to keep to its bound at every moment.
         for spend in [Paces::spend_at, Paces::spend_in_all] {
-            let clock = self.rebalancer.directory.clock();
+            let clock = self.directory.clock();
             let now = clock.now();
             let in_slice = self.at.deadline.remaining(now);
             let in_round = self.at.ends.saturating_sub(now.boot);
@@ -236,7 +212,7 @@ impl<'a> PacedRequests<'a> {
     /// Metadata under a live lease that says what was seen.
     async fn renewed(&self) -> Result<Known, Stopped> {
         let seen = &self.at.seen.metadata;
-        let directory = &self.rebalancer.directory;
+        let directory = &self.directory;
         let known = pin!(directory.find(&seen.partition, self.at.deadline)).await?;
         if known.metadata == *seen { Ok(known) } else { Err(Stopped::MetadataChanged) }
     }
@@ -244,12 +220,12 @@ impl<'a> PacedRequests<'a> {
     /// Pauses after the refusal of what `units` were spent on; a throttle slows the mover down.
     async fn pause(&mut self, units: Units, error: StoreError) -> Result<(), Stopped> {
         if let StoreError::Throttled(_) = &error {
-            let now = self.rebalancer.directory.now();
+            let now = self.directory.now();
             self.at.paces().throttled(self.at.shard, units, now.boot);
         }
         // The next slice goes on, or the next round.
         self.attempts.pause(refusal(error)?).await.map_err(|_| Stopped::OutOfTime)?;
-        let now = self.rebalancer.directory.now();
+        let now = self.directory.now();
         if now.boot >= self.at.ends { Err(Stopped::NotYet) } else { Ok(()) }
     }
 }

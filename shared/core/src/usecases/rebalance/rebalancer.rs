@@ -87,20 +87,6 @@ impl Rebalancer {
         &self.directory
     }
 
-    /// Writes into the job what was found out or done.
-    pub(super) async fn save(
-        &self,
-        seen: &Job,
-        next: Job,
-        deadline: Deadline,
-    ) -> Result<StepOutcome, Error> {
-        let next = Job { yielded: false, ..next };
-        match self.directory.records().save_job(seen, next, deadline).await {
-            Ok(_) => Ok(StepOutcome::Done),
-            Err(error) => of_conditional(error),
-        }
-    }
-
     /// Takes up the pace at which this environment went through a collection last, if no other call has.
     pub(super) fn take_paces(&self, partition: &PartitionKey) -> Paces {
         let paces = self.paces().remove(partition);
@@ -141,6 +127,20 @@ pub(super) enum StepOutcome {
     OutOfTime,
     /// Nothing may happen before this time, and the slice does not last that long.
     WaitsUntil(ServerTime),
+}
+
+/// Writes into the job what was found out or done.
+pub(super) async fn save_job(
+    directory: &Directory,
+    seen: &Job,
+    next: Job,
+    deadline: Deadline,
+) -> Result<StepOutcome, Error> {
+    let next = Job { yielded: false, ..next };
+    match directory.records().save_job(seen, next, deadline).await {
+        Ok(_) => Ok(StepOutcome::Done),
+        Err(error) => of_conditional(error),
+    }
 }
 
 /// What the failure of a conditional change of metadata or job means.

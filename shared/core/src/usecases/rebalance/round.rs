@@ -18,9 +18,9 @@ use crate::model::lease::Deadline;
 use crate::model::reshard::Job;
 use crate::model::version::Generation;
 use crate::ports::{Consistency, ShardPage, ShardQuery, SortRange};
-use crate::usecases::directory::Known;
-use crate::usecases::rebalance::mover::{At, Carried, PacedRequests, Stopped};
-use crate::usecases::rebalance::rebalancer::{RESERVE, Rebalancer, StepOutcome};
+use crate::usecases::directory::{Directory, Known};
+use crate::usecases::rebalance::mover::{At, Carried, PacedRequests, Stopped, kilobytes};
+use crate::usecases::rebalance::rebalancer::{RESERVE, StepOutcome, save_job};
 use crate::usecases::rebalance::shift::{Part, Shift, Unmovable};
 use crate::usecases::retry::within;
 use crate::usecases::settle::Homes;
@@ -46,14 +46,21 @@ const ROUND: Duration = Duration::from_secs(2);
 /// How often a checkpoint is written anew because another call has written its own meanwhile.
 const CHECKPOINT_ATTEMPTS: u32 = 8;
 
-impl Rebalancer {
+/// Moves the items of a reshard, or removes its markers, in rounds.
+#[derive(Clone, Copy)]
+pub(super) struct Mover<'a> {
+    pub(super) directory: &'a Directory,
+    pub(super) seen: &'a Known,
+    pub(super) job: &'a Job,
+    pub(super) work: Work,
+}
+
+impl Mover<'_> {
     /// One round of a scan: a part of each source that the call has claimed, and a checkpoint when all items
     /// of them are settled (protocol: "Steps", "mover"), or all markers removed (protocol: "in the
     /// background").
     pub(super) async fn round(
         &self,
-        (seen, job): (&Known, &Job),
-        work: Work,
         sources: Vec<Source>,
         shift: &mut Shift,
         deadline: Deadline,
@@ -61,19 +68,19 @@ impl Rebalancer {
         let began = self.directory.now();
         let noted = sources.iter().map(|source| (source.shard, source.wcu));
         let paces = &shift.paces;
-        shift.paces().take_up(noted, shift.wcu_each, work.at_source(), began.boot);
+        shift.paces().take_up(noted, shift.wcu_each, self.work.at_source(), began.boot);
         let until = deadline.earlier_by(RESERVE);
         let ends = began.boot + ROUND;
         let parts = sources.into_iter().map(|Source { shard, after, .. }| {
-            self.part_of(At { seen, shard, paces, ends, deadline: until }, after, work)
+            self.part_of(At { seen: self.seen, shard, paces, ends, deadline: until }, after)
         });
         let parts = join_all(parts.collect::<Vec<_>>()).await;
-        self.checkpoint(job, parts, shift, deadline).await
+        self.checkpoint(parts, shift, deadline).await
     }
 
     /// The part of a round that goes through one shard from `after` on: page by page, each of which is
     /// done with before the next is read, until the round ends.
-    async fn part_of(&self, at: At<'_>, after: Option<SortKey>, work: Work) -> Part {
+    async fn part_of(&self, at: At<'_>, after: Option<SortKey>) -> Part {
         let clock = self.directory.clock();
         let shard = at.shard;
         let mut part = Part {
@@ -90,21 +97,21 @@ impl Rebalancer {
         loop {
             let began = clock.now().boot;
             let left = at.ends.saturating_sub(clock.now().boot).as_secs_f64();
-            let affordable = items_for(at.paces().rate(shard) * left / work.least().at_source);
+            let affordable = items_for(at.paces().rate(shard) * left / self.work.least().at_source);
             // Where there was nothing to do there will be little.
             let size_now = if size > PAGE { size } else { size.min(affordable) };
-            let page = match self.page(at, part.after.as_ref(), size_now, work).await {
+            let page = match self.page(at, part.after.as_ref(), size_now).await {
                 Ok(page) => page,
                 Err(stopped) => return Part { stopped: Some(stopped), ..part },
             };
             let consumed_rcu = page.consumed_rcu;
             let span = self.span(at, &part, &page);
-            let tasks = self.tasks(at, work, part.after.clone(), page.items);
+            let tasks = self.tasks(at, part.after.clone(), page.items);
             size = if tasks.is_empty() { (size * 2).min(MAX_PAGE) } else { PAGE };
             let (befores, tasks) = tasks.into_iter().unzip::<_, _, Vec<_>, Vec<_>>();
             let tasks = tasks.into_iter().map(|task| self.carry_through(at, task));
             let (ended, span) = join(all_of(tasks.collect::<Vec<_>>()), span).await;
-            if matches!(work, Work::Move(_)) {
+            if matches!(self.work, Work::Move(_)) {
                 part.moved += ended.done;
             }
             part.span = part.span.or(span);
@@ -138,7 +145,6 @@ impl Rebalancer {
     fn tasks(
         &self,
         at: At<'_>,
-        work: Work,
         after: Option<SortKey>,
         items: Vec<(SortKey, StoredItem)>,
     ) -> Vec<(Option<SortKey>, Task)> {
@@ -146,7 +152,7 @@ impl Rebalancer {
         let mut before = after;
         for (sort, item) in items {
             let this = Some(sort.clone());
-            if let Some(task) = self.task(at, work, sort, item) {
+            if let Some(task) = self.task(at, sort, item) {
                 tasks.push((before, task));
             }
             before = this;
@@ -158,7 +164,6 @@ impl Rebalancer {
     fn task(
         &self,
         At { seen, shard, .. }: At<'_>,
-        work: Work,
         sort: SortKey,
         item: StoredItem,
     ) -> Option<Task> {
@@ -166,7 +171,7 @@ impl Rebalancer {
         let key = ItemKey::new(seen.metadata.partition.clone(), sort);
         let placement = seen.metadata.placement;
         let here = key.at(shard, placement, separator);
-        match work {
+        match self.work {
             Work::Move(reshard) => (item.is_live() && reshard.leaves(&key, shard)).then(|| {
                 let homes =
                     Homes { old: here, new: key.at(reshard.new_home(&key), placement, separator) };
@@ -174,7 +179,7 @@ impl Rebalancer {
             }),
             Work::RemoveMarkers(generation) => (!item.is_live() && item.generation <= generation)
                 .then(|| {
-                    let kilobytes = self.kilobytes(&here, &item);
+                    let kilobytes = kilobytes(&here, &item, &self.directory.settings().schema);
                     let units = Units { at_source: kilobytes, in_all: kilobytes };
                     Task::RemoveMarker { key: here, generation, units }
                 }),
@@ -183,9 +188,12 @@ impl Rebalancer {
 
     async fn carry_through(&self, at: At<'_>, task: Task) -> Result<Carried, Stopped> {
         match task {
-            Task::Move { homes, item } => self.move_item(at, homes, item).await,
+            Task::Move { homes, item } => {
+                PacedRequests::new(self.directory, at).move_item(&homes, item).await
+            }
             Task::RemoveMarker { key, generation, units } => {
-                self.remove_marker(at, generation, key, units).await.map(|()| Carried::Through)
+                let requests = PacedRequests::new(self.directory, at);
+                requests.remove_marker(generation, key, units).await.map(|()| Carried::Through)
             }
         }
     }
@@ -194,24 +202,22 @@ impl Rebalancer {
     /// item was moved, replaced or deleted.
     pub(super) async fn try_again(
         &self,
-        (seen, job): (&Known, &Job),
-        work: Work,
         shift: &mut Shift,
         deadline: Deadline,
     ) -> Result<StepOutcome, Error> {
         let began = self.directory.now();
-        shift.share(self.directory.settings(), work, job, &[]);
-        let shards = job.unmovable.keys().map(|(shard, _)| *shard).collect::<BTreeSet<_>>();
+        shift.share(self.directory.settings(), self.work, self.job, &[]);
+        let shards = self.job.unmovable.keys().map(|(shard, _)| *shard).collect::<BTreeSet<_>>();
         let shards = shards.into_iter().map(|shard| (shard, None));
-        shift.paces().take_up(shards, shift.wcu_each, work.at_source(), began.boot);
+        shift.paces().take_up(shards, shift.wcu_each, self.work.at_source(), began.boot);
         let (paces, until, ends) = (&shift.paces, deadline.earlier_by(RESERVE), began.boot + ROUND);
-        let attempts = job.unmovable.keys().map(|(shard, sort)| async move {
-            let at = At { seen, shard: *shard, paces, ends, deadline: until };
-            ((*shard, sort.clone()), self.try_item_again(at, sort, work).await)
+        let attempts = self.job.unmovable.keys().map(|(shard, sort)| async move {
+            let at = At { seen: self.seen, shard: *shard, paces, ends, deadline: until };
+            ((*shard, sort.clone()), self.try_item_again(at, sort).await)
         });
         let attempts = attempts.collect::<Vec<_>>();
         let mut ended = stream::iter(attempts).buffer_unordered(ITEMS_AT_ONCE);
-        let mut next = job.clone();
+        let mut next = self.job.clone();
         while let Some((item, outcome)) = ended.next().await {
             match outcome {
                 Ok(Carried::Through) => drop(next.unmovable.remove(&item)),
@@ -221,25 +227,20 @@ impl Rebalancer {
             }
         }
         drop(ended);
-        if next == *job {
+        if next == *self.job {
             return Ok(StepOutcome::Retry);
         }
-        self.save(job, next, deadline).await
+        save_job(self.directory, self.job, next, deadline).await
     }
 
-    async fn try_item_again(
-        &self,
-        at: At<'_>,
-        sort: &SortKey,
-        work: Work,
-    ) -> Result<Carried, Stopped> {
+    async fn try_item_again(&self, at: At<'_>, sort: &SortKey) -> Result<Carried, Stopped> {
         let metadata = &at.seen.metadata;
         let key = ItemKey::new(metadata.partition.clone(), sort.clone());
         let separator = self.directory.settings().schema.separator;
         let here = key.at(at.shard, metadata.placement, separator);
         let read = || self.directory.context().items().get(&here, None, Consistency::Strong);
-        let found = PacedRequests::new(self, at).made(read).await?.value;
-        match found.and_then(|item| self.task(at, work, sort.clone(), item)) {
+        let found = PacedRequests::new(self.directory, at).made(read).await?.value;
+        match found.and_then(|item| self.task(at, sort.clone(), item)) {
             Some(task) => self.carry_through(at, task).await,
             None => Ok(Carried::Through),
         }
@@ -248,7 +249,6 @@ impl Rebalancer {
     /// Notes how far a round has come in each shard, beside what others have noted meanwhile.
     async fn checkpoint(
         &self,
-        job: &Job,
         mut parts: Vec<Part>,
         shift: &mut Shift,
         deadline: Deadline,
@@ -270,26 +270,27 @@ impl Rebalancer {
         }
         shift.uncounted += moved;
         let ended = if in_time { StepOutcome::Retry } else { StepOutcome::OutOfTime };
-        let has_come_on = parts.iter().any(|part| part.has_come_on(job));
+        let has_come_on = parts.iter().any(|part| part.has_come_on(self.job));
         let is_over = parts.iter().all(|part| shift.failed.shards().contains(&part.shard));
         if is_over && !has_come_on {
             return Ok(ended);
         }
         shift.has_come_on |= has_come_on;
-        let mut seen = job.clone();
+        let mut seen = self.job.clone();
         for _ in 0..CHECKPOINT_ATTEMPTS {
             let now = self.directory.now();
             let next = shift.with_parts(&seen, &mut parts, now);
-            if self.save(&seen, next, deadline).await? != StepOutcome::Lost {
+            if save_job(self.directory, &seen, next, deadline).await? != StepOutcome::Lost {
                 shift.uncounted = 0;
                 return Ok(ended);
             }
-            let (Some(noted), _) = self.directory.records().job(&job.partition, deadline).await?
+            let (Some(noted), _) =
+                self.directory.records().job(&self.job.partition, deadline).await?
             else {
                 return Ok(StepOutcome::Retry);
             };
             // What was found out in another scan says nothing of this one.
-            if (noted.generation, noted.scan) != (job.generation, job.scan) {
+            if (noted.generation, noted.scan) != (self.job.generation, self.job.scan) {
                 shift.uncounted = 0;
                 return Ok(StepOutcome::Retry);
             }
@@ -303,18 +304,19 @@ impl Rebalancer {
         at: At<'_>,
         after: Option<&SortKey>,
         limit: u32,
-        work: Work,
     ) -> Result<ShardPage, Stopped> {
         let query = ShardQuery {
             after: after.cloned(),
             limit,
-            fields: match work {
+            fields: match self.work {
                 Work::Move(_) => None,
                 Work::RemoveMarkers(_) => Some(Fields::none()),
             },
             ..self.keys_of(at)
         };
-        PacedRequests::new(self, at).made(|| self.directory.context().items().query(&query)).await
+        PacedRequests::new(self.directory, at)
+            .made(|| self.directory.context().items().query(&query))
+            .await
     }
 
     /// The first and the last sort key of the shard, if this is its first page and there are more of

@@ -23,13 +23,12 @@ use crate::model::error::Error;
 use crate::model::lease::Deadline;
 use crate::model::metadata::CollectionMetadata;
 use crate::model::version::Generation;
-use crate::ports::{CollectionCatalog, Page};
+use crate::ports::{CollectionCatalog, ListPage};
 use crate::usecases::directory::Directory;
-use crate::usecases::read::Reader;
 
 /// Verifies collections, and repairs them.
 pub struct Verifier {
-    reader: Reader,
+    directory: Directory,
 }
 
 /// How a collection is verified.
@@ -155,12 +154,12 @@ impl Verification {
 impl Verifier {
     /// A verifier over these stores.
     pub fn new(directory: Directory) -> Self {
-        Self { reader: Reader::new(directory) }
+        Self { directory }
     }
 
     /// What the verifier knows about collections.
     pub fn directory(&self) -> &Directory {
-        self.reader.directory()
+        &self.directory
     }
 
     /// One page of all collections, from behind the key where the page before has ended.
@@ -169,8 +168,8 @@ impl Verifier {
         catalog: &dyn CollectionCatalog,
         after: Option<&str>,
         deadline: Deadline,
-    ) -> Result<Page<PartitionKey>, Error> {
-        self.directory().records().all(catalog, after, deadline).await
+    ) -> Result<ListPage<PartitionKey>, Error> {
+        self.directory.records().all(catalog, after, deadline).await
     }
 
     /// Walks a whole collection, tells `observer` of all that is wrong, and repairs it if asked to.
@@ -184,6 +183,6 @@ impl Verifier {
     }
 
     fn deadline(&self, options: VerifyOptions) -> Deadline {
-        Deadline::after(self.directory().now(), options.patience)
+        Deadline::after(self.directory.now(), options.patience)
     }
 }

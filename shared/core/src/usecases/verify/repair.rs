@@ -8,7 +8,7 @@ use crate::model::guard::{Action, Condition, Expected, Write};
 use crate::ports::StoreError;
 use crate::usecases::retry::{refusal, within};
 use crate::usecases::settle::{Homes, Settling, Unsettled};
-use crate::usecases::verify::examine::Examined;
+use crate::usecases::verify::examine::{Examined, examine};
 use crate::usecases::verify::{Repair, Verifier, VerifyOptions};
 
 /// What became of one step of a repair.
@@ -34,7 +34,7 @@ impl Verifier {
         let deadline = self.deadline(options);
         let directory = self.directory();
         let mut attempts = directory.attempts(deadline);
-        let first = self.examine(key, shards, view, deadline).await?;
+        let first = examine(&self.directory, key, shards, view, deadline).await?;
         let mut examined = first.clone();
         while let Some((wrong, remedy)) = next_remedy(&examined, options.repair) {
             let outcome =
@@ -48,7 +48,7 @@ impl Verifier {
                     return Err(Error::new(Code::OutcomeUnknown, why));
                 }
             }
-            examined = self.examine(key, shards, &examined.view, deadline).await?;
+            examined = examine(&self.directory, key, shards, &examined.view, deadline).await?;
         }
         let is_wrong = |shard: &ShardId| {
             examined.verdict.wrong.iter().any(|wrong| wrong.entry.shard == *shard)
@@ -69,14 +69,15 @@ impl Verifier {
         let Wrong { entry, .. } = wrong;
         let known = &examined.known;
         let generation = known.metadata.generation;
-        let at = |shard| self.reader.at(key, known.metadata.placement, shard);
+        let separator = self.directory.settings().schema.separator;
+        let at = |shard| key.at(shard, known.metadata.placement, separator);
         let remove = |expected| Write {
             key: at(entry.shard),
             action: Action::Delete,
             condition: Condition { generation, expected },
             lease: known.lease,
         };
-        let items = self.reader.items();
+        let items = self.directory.context().items();
         match remedy {
             Remedy::RemoveMarker => of_removal(items.write(&remove(Expected::Marker)).await),
             Remedy::RemoveCopy => {

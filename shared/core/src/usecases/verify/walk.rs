@@ -16,8 +16,9 @@ use crate::model::metadata::CollectionMetadata;
 use crate::ports::{Consistency, ShardPage};
 use crate::usecases::fan_out::fan_out;
 use crate::usecases::query::cursor::Position;
+use crate::usecases::query::lanes::lane_page;
 use crate::usecases::query::{MAX_LIMIT, Query};
-use crate::usecases::verify::examine::Examined;
+use crate::usecases::verify::examine::{Examined, examine, view_of};
 use crate::usecases::verify::{
     Finding, Repair, Verification, Verifier, VerifyObserver, VerifyOptions,
 };
@@ -160,20 +161,20 @@ impl Verifier {
         options: VerifyOptions,
         observer: &mut dyn VerifyObserver,
     ) -> Result<Verification, Error> {
-        let view = self.view(partition, self.deadline(options)).await?;
+        let view = view_of(&self.directory, partition, self.deadline(options)).await?;
         let mut report = Verification::begun(CollectionMetadata::clone(&view.metadata));
         let mut walk = Walk::begin(view, None, options.read_units);
         let mut watermark = None;
         let mut pace = options
             .read_units
-            .map(|units| Pace::steady(units.get().into(), self.directory().now().boot));
+            .map(|units| Pace::steady(units.get().into(), self.directory.now().boot));
         let query = Query { consistency: Consistency::Strong, ..Query::all(partition.clone()) };
         while !walk.is_done() {
             let deadline = self.deadline(options);
-            let known = self.directory().find(partition, deadline).await?;
+            let known = self.directory.find(partition, deadline).await?;
             if known.metadata != walk.view.metadata {
                 // What was read of the shards under another layout says nothing about this one.
-                let view = self.view(partition, deadline).await?;
+                let view = view_of(&self.directory, partition, deadline).await?;
                 walk = Walk::begin(view, watermark.as_ref(), options.read_units);
                 report.layout_changed = true;
                 continue;
@@ -181,14 +182,14 @@ impl Verifier {
             let read_units = self.read_on(&mut walk, &query, &mut report, options).await?;
             if let Some(pace) = &mut pace {
                 // It is known only afterwards what a page costs: nothing is read on until it is paid.
-                let now = self.directory().now().boot;
+                let now = self.directory.now().boot;
                 pace.spend(read_units, now);
                 let wait = pace.spend(0.0, now);
                 if !wait.is_zero() {
-                    self.directory().clock().sleep(wait).await;
+                    self.directory.clock().sleep(wait).await;
                 }
             }
-            if !known.lease.is_live(self.directory().now()) {
+            if !known.lease.is_live(self.directory.now()) {
                 // Under the same metadata what was read stands.
                 continue;
             }
@@ -207,7 +208,7 @@ impl Verifier {
             self.settle_doubts(doubtful, view, options, &mut report, observer).await?;
             observer.progress(&report);
         }
-        let known = self.directory().find(partition, self.deadline(options)).await?;
+        let known = self.directory.find(partition, self.deadline(options)).await?;
         let metadata = known.metadata;
         if !metadata.is_enlisted() && watermark.is_none() {
             let why = "no item lies under this partition key";
@@ -228,16 +229,16 @@ impl Verifier {
     ) -> Result<f64, Error> {
         let limit = walk.limit;
         let placement = walk.view.metadata.placement;
-        let ttl_attributes = &self.directory().lease().ttl_attributes();
+        let ttl_attributes = &self.directory.lease().ttl_attributes();
         let requests = walk.lanes_to_read().into_iter().map(|at| {
             let Lane { shard, next, .. } = &walk.lanes[at];
             let deadline = self.deadline(options);
             async move {
                 loop {
                     let page =
-                        self.reader.lane_page(query, (placement, *shard), next, limit, deadline);
+                        lane_page(&self.directory, query, placement, *shard, next, limit, deadline);
                     let page = page.await;
-                    let in_time = deadline.remaining(self.directory().now()) >= LEAST_TIME;
+                    let in_time = deadline.remaining(self.directory.now()) >= LEAST_TIME;
                     match page {
                         Ok(page) => {
                             let read = Stripped::of(page, &query.partition, *shard, ttl_attributes);
@@ -275,7 +276,8 @@ impl Verifier {
             let (examined, repaired) = if options.repair > Repair::Nothing {
                 self.mend(&key, &shards, view, options).await?
             } else {
-                let examined = self.examine(&key, &shards, view, self.deadline(options)).await?;
+                let examined =
+                    examine(&self.directory, &key, &shards, view, self.deadline(options)).await?;
                 (examined, Vec::new())
             };
             Ok::<_, Error>((key, examined, repaired))

@@ -4,15 +4,20 @@
 //! moves, and sends one guarded write there ([`send`]), at the pace of a shard that is full ([`pacing`]).
 //! If that leaves a put in doubt, it looks once whether the item arrived ([`look`]).
 
+mod context;
 mod delete;
 mod home;
 mod look;
 mod operation;
 mod pacing;
 mod patch;
+mod precondition;
 mod put;
 mod send;
-mod writer;
 
+pub(crate) use context::WriteContext;
 pub use delete::Deleted;
-pub use writer::{Precondition, Writer, Written};
+pub(crate) use delete::delete;
+pub(crate) use patch::patch;
+pub use precondition::{Precondition, Written};
+pub(crate) use put::put;

@@ -15,8 +15,8 @@ use crate::model::policy::Access;
 use crate::model::throttle::Throttle;
 use crate::usecases::directory::Known;
 use crate::usecases::retry::{Attempts, within};
-use crate::usecases::watch::{IsActing, REPORTING_TIME};
-use crate::usecases::write::writer::Writer;
+use crate::usecases::watch::{Beside, IsActing, REPORTING_TIME};
+use crate::usecases::write::context::WriteContext;
 
 /// No write begins with less time than this before its deadline: one that is cut off has an unknown
 /// outcome, and one that was never sent has not.
@@ -39,7 +39,7 @@ type GoingOn<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
 
 /// One operation on one item: what all its attempts share.
 pub(super) struct Operation<'a> {
-    pub(super) writer: &'a Writer,
+    pub(super) context: &'a WriteContext,
     pub(super) key: &'a ItemKey,
     pub(super) deadline: Deadline,
     pub(super) attempts: Attempts<'a>,
@@ -64,25 +64,25 @@ impl From<Error> for Interrupted {
 }
 
 impl<'a> Operation<'a> {
-    pub(super) fn new(writer: &'a Writer, key: &'a ItemKey, deadline: Deadline) -> Self {
-        let attempts = writer.directory.attempts(deadline.earlier_by(LEAST_WRITE_TIME));
-        Self { writer, key, deadline, attempts, aside: Arc::default(), consumed_wcu: 0.0 }
+    pub(super) fn new(context: &'a WriteContext, key: &'a ItemKey, deadline: Deadline) -> Self {
+        let attempts = context.directory.attempts(deadline.earlier_by(LEAST_WRITE_TIME));
+        Self { context, key, deadline, attempts, aside: Arc::default(), consumed_wcu: 0.0 }
     }
 
     /// An operation that comes in, and asks for so many write units, if that is known.
     pub(super) fn arriving(
-        writer: &'a Writer,
+        context: &'a WriteContext,
         key: &'a ItemKey,
         units: Option<f64>,
         deadline: Deadline,
     ) -> Self {
-        writer.arrived(key, units);
-        Self::new(writer, key, deadline)
+        context.arrived(key, units);
+        Self::new(context, key, deadline)
     }
 
     /// Where the item lies in a shard.
     pub(super) fn at(&self, shard: ShardId, known: &Known) -> PhysicalKey {
-        let separator = self.writer.directory.settings().schema.separator;
+        let separator = self.context.directory.settings().schema.separator;
         self.key.at(shard, known.metadata.placement, separator)
     }
 
@@ -105,31 +105,31 @@ impl<'a> Operation<'a> {
     /// Reports a throttle of this shard. Whatever comes of that, the write itself goes on being tried
     /// meanwhile.
     pub(super) fn was_throttled(&self, shard: ShardId, throttle: Throttle) {
-        let (writer, partition, deadline) = (self.writer, &self.key.partition, self.deadline);
+        let (context, partition, deadline) = (self.context, &self.key.partition, self.deadline);
         self.aside.unless_busy(|is_acting| {
             Box::pin(async move {
-                let (watch, directory) = (&writer.watch, &writer.directory);
-                let place = (Access::Write, shard);
-                let time = (deadline, is_acting);
-                watch.after_throttle(directory, partition, place, &throttle, time).await;
+                let (watch, directory) = (&context.watch, &context.directory);
+                let beside = Beside { deadline, is_acting };
+                let access = Access::Write;
+                watch.after_throttle(directory, partition, access, shard, &throttle, beside).await;
             })
         });
     }
 
     /// Reports the load of the last minutes, if that is due.
     fn report_load(&self) {
-        let (writer, partition, deadline) = (self.writer, &self.key.partition, self.deadline);
-        let (watch, directory) = (&writer.watch, &writer.directory);
+        let (context, partition, deadline) = (self.context, &self.key.partition, self.deadline);
+        let (watch, directory) = (&context.watch, &context.directory);
         let Some(addition) = watch.load_due(directory, partition) else { return };
         self.aside.unless_busy(|is_acting| {
-            let time = (deadline, is_acting);
-            Box::pin(watch.report_load(directory, partition, addition, time))
+            let beside = Beside { deadline, is_acting };
+            Box::pin(watch.report_load(directory, partition, addition, beside))
         });
     }
 
     /// Gives what goes on beside a moment to be done: Lambda freezes the environment when the answer is out.
     pub(super) async fn end(self, error: Option<&Error>) {
-        let Writer { watch, directory, .. } = self.writer;
+        let WriteContext { watch, directory, .. } = self.context;
         let (partition, now) = (&self.key.partition, directory.now());
         if self.consumed_wcu > 0.0 {
             watch.meter.granted(partition, Access::Write, self.consumed_wcu, now);
@@ -166,7 +166,7 @@ impl<'a> Operation<'a> {
 
     /// Has the operation begin again under fresh metadata: an item was ahead of what is in hand.
     pub(super) async fn begin_again_fresh(&mut self) -> Interrupted {
-        self.writer.directory.forget(&self.key.partition);
+        self.context.directory.forget(&self.key.partition);
         match self.attempts.refresh().await {
             Ok(()) => Interrupted::BeginAgain,
             Err(error) => Interrupted::Failed(error),

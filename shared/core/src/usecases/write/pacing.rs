@@ -16,7 +16,7 @@ use lru::LruCache;
 ///
 /// A shard that refuses nothing has no rate, and no shard waits for another.
 #[derive(Debug)]
-pub(super) struct Pacing {
+pub(crate) struct Pacing {
     /// The rate of a shard that has just refused, in writes a second.
     first: f64,
     /// From which rate on an environment has a shard to itself.
@@ -98,7 +98,8 @@ impl Pacing {
         &self,
         shard: &PhysicalPartitionKey,
         rev: impl FnOnce() -> u64,
-        (patience, alone): (Duration, Duration),
+        patience: Duration,
+        alone: Duration,
         now: Duration,
     ) -> Turn {
         let mut shards = self.lock();

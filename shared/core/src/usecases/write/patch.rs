@@ -10,89 +10,86 @@ use crate::model::guard::{Action, Condition, Expected};
 use crate::model::item::{Attributes, NewItem, StoredItem, take_key};
 use crate::model::lease::Deadline;
 use crate::model::merge_patch::merge_patch;
-use crate::usecases::write::home::{Settled, new_home_in_move};
+use crate::usecases::write::context::WriteContext;
+use crate::usecases::write::home::{Settled, find_item, new_home_in_move, shard_to_write};
+use crate::usecases::write::look::send_put;
 use crate::usecases::write::operation::{Interrupted, Operation};
-use crate::usecases::write::send::Sent;
-use crate::usecases::write::writer::{
-    Precondition, Writer, Written, expected, precondition_failed, refuse_random,
+use crate::usecases::write::precondition::{
+    Precondition, Written, expected, precondition_failed, refuse_random,
 };
+use crate::usecases::write::send::Sent;
 
-impl Writer {
-    /// Merges `patch` into an item (RFC 7396): a strong read, and a write on condition that the
-    /// version read is still there.
-    pub async fn patch(
-        &self,
-        key: &ItemKey,
-        mut patch: Attributes,
-        precondition: Precondition,
-        deadline: Deadline,
-    ) -> Result<Written, Error> {
-        take_key(key, &mut patch, &self.directory.settings().schema)?;
-        let mut operation = Operation::arriving(self, key, None, deadline);
-        let aside = Arc::clone(&operation.aside);
-        let result = {
-            let attempts = pin!(async {
-                loop {
-                    match operation.try_patch(&patch, precondition).await {
-                        Ok(written) => return Ok(written),
-                        Err(Interrupted::BeginAgain) => {}
-                        Err(Interrupted::Failed(error)) => return Err(error),
-                    }
+/// Merges `patch` into an item (RFC 7396).
+pub(crate) async fn patch(
+    context: &WriteContext,
+    key: &ItemKey,
+    mut patch: Attributes,
+    precondition: Precondition,
+    deadline: Deadline,
+) -> Result<Written, Error> {
+    take_key(key, &mut patch, &context.directory.settings().schema)?;
+    let mut operation = Operation::arriving(context, key, None, deadline);
+    let aside = Arc::clone(&operation.aside);
+    let result = {
+        let attempts = pin!(async {
+            loop {
+                match try_patch(&mut operation, &patch, precondition).await {
+                    Ok(written) => return Ok(written),
+                    Err(Interrupted::BeginAgain) => {}
+                    Err(Interrupted::Failed(error)) => return Err(error),
                 }
-            });
-            aside.beside(attempts).await
-        };
-        operation.end(result.as_ref().err()).await;
-        result
-    }
+            }
+        });
+        aside.beside(attempts).await
+    };
+    operation.end(result.as_ref().err()).await;
+    result
 }
 
-impl Operation<'_> {
-    async fn try_patch(
-        &mut self,
-        patch: &Attributes,
-        precondition: Precondition,
-    ) -> Result<Written, Interrupted> {
-        let directory = &self.writer.directory;
-        let known = directory.find(&self.key.partition, self.deadline).await?;
-        refuse_random(known.metadata.placement, "PATCH needs")?;
-        let expected = expected(precondition)?;
-        let in_move = new_home_in_move(self.key, &known);
-        let shard = match in_move {
-            Some(shard) => shard,
-            None => self.settled_shard(Settled::Marked, &known).await?,
-        };
-        let existing = self.find_item(&known).await?;
-        let existing = existing.ok_or_else(|| nothing_to_patch(precondition))?;
-        let found = Condition { generation: known.metadata.generation, expected };
-        if !found.holds(Some(&existing)) {
-            return Err(precondition_failed().into());
-        }
+async fn try_patch(
+    operation: &mut Operation<'_>,
+    patch: &Attributes,
+    precondition: Precondition,
+) -> Result<Written, Interrupted> {
+    let directory = &operation.context.directory;
+    let known = directory.find(&operation.key.partition, operation.deadline).await?;
+    refuse_random(known.metadata.placement, "PATCH needs")?;
+    let expected = expected(precondition)?;
+    let in_move = new_home_in_move(operation.key, &known);
+    let shard = match in_move {
+        Some(shard) => shard,
+        None => shard_to_write(operation, Settled::Marked, &known).await?,
+    };
+    let existing = find_item(operation, &known).await?;
+    let existing = existing.ok_or_else(|| nothing_to_patch(precondition))?;
+    let found = Condition { generation: known.metadata.generation, expected };
+    if !found.holds(Some(&existing)) {
+        return Err(precondition_failed().into());
+    }
 
-        let unchanged = Expected::Version(existing.version);
-        let mut attributes = existing.attributes;
-        merge_patch(&mut attributes, patch.clone());
-        let item = NewItem::new(self.key.clone(), attributes, &directory.settings().schema)?;
-        let version = self.writer.draw_version();
-        let item = Arc::new(StoredItem {
-            attributes: item.into_attributes(),
-            generation: known.metadata.generation,
-            version,
-            forwarded: false,
-        });
-        if in_move.is_some() && item.may_expire(&directory.lease().ttl_attributes()) {
-            self.settled_shard(Settled::Marked, &known).await?;
+    let unchanged = Expected::Version(existing.version);
+    let mut attributes = existing.attributes;
+    merge_patch(&mut attributes, patch.clone());
+    let item = NewItem::new(operation.key.clone(), attributes, &directory.settings().schema)?;
+    let version = operation.context.draw_version();
+    let item = Arc::new(StoredItem {
+        attributes: item.into_attributes(),
+        generation: known.metadata.generation,
+        version,
+        forwarded: false,
+    });
+    if in_move.is_some() && item.may_expire(&directory.lease().ttl_attributes()) {
+        shard_to_write(operation, Settled::Marked, &known).await?;
+    }
+    let write = operation.guarded(shard, Action::Put(item), unchanged, &known);
+    match send_put(operation, &write, shard, version).await? {
+        Sent::Done => Ok(Written::new(shard, version, operation.consumed_wcu)),
+        Sent::Unexpected { .. } if matches!(precondition, Precondition::Version(_)) => {
+            Err(precondition_failed().into())
         }
-        let write = self.guarded(shard, Action::Put(item), unchanged, &known);
-        match self.send_put(&write, shard, version).await? {
-            Sent::Done => Ok(Written::new(shard, version, self.consumed_wcu)),
-            Sent::Unexpected { .. } if matches!(precondition, Precondition::Version(_)) => {
-                Err(precondition_failed().into())
-            }
-            Sent::Unexpected { .. } => {
-                let why = "other writes to the item came between its read and its write";
-                Err(self.begin_again_after(Error::new(Code::Contended, why)).await)
-            }
+        Sent::Unexpected { .. } => {
+            let why = "other writes to the item came between its read and its write";
+            Err(operation.begin_again_after(Error::new(Code::Contended, why)).await)
         }
     }
 }

@@ -8,107 +8,93 @@ use crate::model::guard::{Action, Expected};
 use crate::model::item::{NewItem, StoredItem, item_bytes};
 use crate::model::lease::Deadline;
 use crate::model::version::{Generation, Version};
-use crate::usecases::write::home::{Settled, new_home_in_move};
+use crate::usecases::write::context::WriteContext;
+use crate::usecases::write::home::{Settled, new_home_in_move, shard_to_write};
+use crate::usecases::write::look::send_put;
 use crate::usecases::write::operation::{Interrupted, Operation};
-use crate::usecases::write::send::Sent;
-use crate::usecases::write::writer::{
-    Precondition, Writer, Written, expected, precondition_failed, refuse_random,
+use crate::usecases::write::precondition::{
+    Precondition, Written, expected, precondition_failed, refuse_random,
 };
+use crate::usecases::write::send::Sent;
 
-impl Writer {
-    /// Stores an item in place of what is there.
-    pub async fn put(
-        &self,
-        item: &NewItem,
-        precondition: Precondition,
-        deadline: Deadline,
-    ) -> Result<Written, Error> {
-        self.put_as(item, self.draw_version(), precondition, deadline).await
-    }
-
-    /// Stores an item under a version that follows from its key and its attributes, so that whoever does not know the
-    /// fate of such a put may send it again: where no item must lie ([`Precondition::Absent`]), one of
-    /// this version may ([`Written::was_there`]).
-    pub async fn put_as(
-        &self,
-        item: &NewItem,
-        version: Version,
-        precondition: Precondition,
-        deadline: Deadline,
-    ) -> Result<Written, Error> {
-        let mut operation = Operation::arriving(self, item.key(), Some(put_units(item)), deadline);
-        // The attempts share the item. Only its generation may differ from one to the next.
-        let mut item = Arc::new(StoredItem {
-            attributes: item.attributes().clone(),
-            generation: Generation::default(),
-            version,
-            forwarded: false,
-        });
-        let mut tried_new_home = false;
-        let aside = Arc::clone(&operation.aside);
-        let result = {
-            let attempts = pin!(async {
-                loop {
-                    match operation.try_put(&mut item, precondition, &mut tried_new_home).await {
-                        Ok(written) => return Ok(written),
-                        Err(Interrupted::BeginAgain) => {}
-                        Err(Interrupted::Failed(error)) => return Err(error),
-                    }
+/// Stores an item under this version.
+pub(crate) async fn put(
+    context: &WriteContext,
+    item: &NewItem,
+    version: Version,
+    precondition: Precondition,
+    deadline: Deadline,
+) -> Result<Written, Error> {
+    let mut operation = Operation::arriving(context, item.key(), Some(put_units(item)), deadline);
+    // The attempts share the item. Only its generation may differ from one to the next.
+    let mut item = Arc::new(StoredItem {
+        attributes: item.attributes().clone(),
+        generation: Generation::default(),
+        version,
+        forwarded: false,
+    });
+    let mut tried_new_home = false;
+    let aside = Arc::clone(&operation.aside);
+    let result = {
+        let attempts = pin!(async {
+            loop {
+                match try_put(&mut operation, &mut item, precondition, &mut tried_new_home).await {
+                    Ok(written) => return Ok(written),
+                    Err(Interrupted::BeginAgain) => {}
+                    Err(Interrupted::Failed(error)) => return Err(error),
                 }
-            });
-            aside.beside(attempts).await
-        };
-        operation.end(result.as_ref().err()).await;
-        result
-    }
+            }
+        });
+        aside.beside(attempts).await
+    };
+    operation.end(result.as_ref().err()).await;
+    result
 }
 
-impl Operation<'_> {
-    /// `tried_new_home` is whether a put with `If-Match` found nothing at the new home of its item. Then
-    /// the old home is asked.
-    async fn try_put(
-        &mut self,
-        item: &mut Arc<StoredItem>,
-        precondition: Precondition,
-        tried_new_home: &mut bool,
-    ) -> Result<Written, Interrupted> {
-        let writer = self.writer;
-        let known = writer.directory.find(&self.key.partition, self.deadline).await?;
-        if precondition != Precondition::None {
-            refuse_random(known.metadata.placement, "If-Match and If-None-Match need")?;
+/// `tried_new_home` is whether a put with `If-Match` found nothing at the new home of its item. Then
+/// the old home is asked.
+async fn try_put(
+    operation: &mut Operation<'_>,
+    item: &mut Arc<StoredItem>,
+    precondition: Precondition,
+    tried_new_home: &mut bool,
+) -> Result<Written, Interrupted> {
+    let known =
+        operation.context.directory.find(&operation.key.partition, operation.deadline).await?;
+    if precondition != Precondition::None {
+        refuse_random(known.metadata.placement, "If-Match and If-None-Match need")?;
+    }
+    let expected = expected(precondition)?;
+    // What an item hides at its old home would show again when it expires.
+    let may_expire = item.may_expire(&operation.context.directory.lease().ttl_attributes());
+    let until = if may_expire { Settled::Marked } else { Settled::Emptied };
+    let new_home = new_home_in_move(operation.key, &known).filter(|_| until == Settled::Emptied);
+    let asks_new_home_first = match precondition {
+        Precondition::None => true,
+        Precondition::Absent | Precondition::Never => false,
+        // New wins: what holds there holds, whatever lies at the old home.
+        Precondition::Exists | Precondition::Version(_) => !*tried_new_home,
+    };
+    let first = new_home.filter(|_| asks_new_home_first);
+    let shard = match first {
+        Some(shard) => shard,
+        None => shard_to_write(operation, until, &known).await?,
+    };
+    Arc::make_mut(item).generation = known.metadata.generation;
+    let version = item.version;
+    let write = operation.guarded(shard, Action::Put(Arc::clone(item)), expected, &known);
+    match send_put(operation, &write, shard, version).await? {
+        Sent::Done => Ok(Written::new(shard, version, operation.consumed_wcu)),
+        Sent::Unexpected { version: Some(found) }
+            if found == version && expected == Expected::Absent =>
+        {
+            Ok(Written { was_there: true, ..Written::new(shard, version, operation.consumed_wcu) })
         }
-        let expected = expected(precondition)?;
-        // What an item hides at its old home would show again when it expires.
-        let may_expire = item.may_expire(&writer.directory.lease().ttl_attributes());
-        let until = if may_expire { Settled::Marked } else { Settled::Emptied };
-        let new_home = new_home_in_move(self.key, &known).filter(|_| until == Settled::Emptied);
-        let asks_new_home_first = match precondition {
-            Precondition::None => true,
-            Precondition::Absent | Precondition::Never => false,
-            // New wins: what holds there holds, whatever lies at the old home.
-            Precondition::Exists | Precondition::Version(_) => !*tried_new_home,
-        };
-        let first = new_home.filter(|_| asks_new_home_first);
-        let shard = match first {
-            Some(shard) => shard,
-            None => self.settled_shard(until, &known).await?,
-        };
-        Arc::make_mut(item).generation = known.metadata.generation;
-        let version = item.version;
-        let write = self.guarded(shard, Action::Put(Arc::clone(item)), expected, &known);
-        match self.send_put(&write, shard, version).await? {
-            Sent::Done => Ok(Written::new(shard, version, self.consumed_wcu)),
-            Sent::Unexpected { version: Some(found) }
-                if found == version && expected == Expected::Absent =>
-            {
-                Ok(Written { was_there: true, ..Written::new(shard, version, self.consumed_wcu) })
-            }
-            Sent::Unexpected { version: None } if first.is_some() => {
-                *tried_new_home = true;
-                Err(Interrupted::BeginAgain)
-            }
-            Sent::Unexpected { .. } => Err(precondition_failed().into()),
+        Sent::Unexpected { version: None } if first.is_some() => {
+            *tried_new_home = true;
+            Err(Interrupted::BeginAgain)
         }
+        Sent::Unexpected { .. } => Err(precondition_failed().into()),
     }
 }
 

@@ -41,24 +41,24 @@ impl<'a> Operation<'a> {
         shard: ShardId,
         answer_by: Deadline,
     ) -> Result<Sent, Interrupted> {
-        let writer = self.writer;
+        let context = self.context;
         let at = &write.key.partition;
         let slot = loop {
-            let asked = writer.clock().now().boot;
+            let asked = context.clock().now().boot;
             self.turn(at, Some(shard)).await?;
             let slot = self.slot().await?;
             // A batch waits for its slots, and what it has sent before may show meanwhile that the shard is full.
-            if writer.pacing.as_ref().is_none_or(|pacing| pacing.holds(at, asked)) {
+            if context.pacing.as_ref().is_none_or(|pacing| pacing.holds(at, asked)) {
                 break slot;
             }
         };
-        let sent = writer.clock().now().boot;
-        let answer = within(writer.clock(), answer_by, writer.items().write(write)).await;
+        let sent = context.clock().now().boot;
+        let answer = within(context.clock(), answer_by, context.items().write(write)).await;
         drop(slot);
         if let Some(answer) = &answer {
             self.was_answered(at, answer.as_ref().err(), sent);
         }
-        let in_lease = write.lease.is_live(writer.clock().now());
+        let in_lease = write.lease.is_live(context.clock().now());
         match answer {
             Some(Ok(consumed_wcu)) => {
                 self.consumed_wcu += consumed_wcu;
@@ -100,14 +100,14 @@ impl<'a> Operation<'a> {
         at: &PhysicalPartitionKey,
         reported: Option<ShardId>,
     ) -> Result<(), Interrupted> {
-        let Some(pacing) = &self.writer.pacing else { return Ok(()) };
-        let (clock, now) = (self.writer.clock(), self.writer.clock().now());
+        let Some(pacing) = &self.context.pacing else { return Ok(()) };
+        let (clock, now) = (self.context.clock(), self.context.clock().now());
         let patience = self.attempts.patience(now);
         let hurry = patience.min(self.deadline.of_full().remaining(now));
         // Both are short, so that the lease which the write stands on is a fresh one.
-        let alone = LONGEST_ALONE.min(self.writer.directory.settings().lease_term / 4);
-        let waits = (hurry.min(LONGEST_WAIT), patience.min(alone));
-        match pacing.turn(at, || self.rev(), waits, now.boot) {
+        let alone = LONGEST_ALONE.min(self.context.directory.settings().lease_term / 4);
+        let (shared, alone) = (hurry.min(LONGEST_WAIT), patience.min(alone));
+        match pacing.turn(at, || self.rev(), shared, alone, now.boot) {
             Turn::In(wait) if wait.is_zero() => Ok(()),
             Turn::In(wait) => {
                 clock.sleep(wait).await;
@@ -129,7 +129,7 @@ impl<'a> Operation<'a> {
 
     /// The revision of the metadata in hand.
     fn rev(&self) -> u64 {
-        let known = self.writer.directory.cached(&self.key.partition);
+        let known = self.context.directory.cached(&self.key.partition);
         known.map_or(0, |known| known.metadata.rev)
     }
 
@@ -140,8 +140,8 @@ impl<'a> Operation<'a> {
         error: Option<&StoreError>,
         sent: Duration,
     ) {
-        let Some(pacing) = &self.writer.pacing else { return };
-        let now = self.writer.clock().now().boot;
+        let Some(pacing) = &self.context.pacing else { return };
+        let now = self.context.clock().now().boot;
         match error {
             Some(StoreError::Throttled(throttle)) if throttle.is_of_a_partition() => {
                 pacing.refused(at, self.rev(), sent, now);
@@ -154,7 +154,7 @@ impl<'a> Operation<'a> {
     /// Waits for a turn among the requests under way.
     pub(super) async fn slot(&self) -> Result<SemaphoreGuard<'a>, Error> {
         let begin_by = self.deadline.earlier_by(LEAST_WRITE_TIME);
-        let turn = within(self.writer.clock(), begin_by, self.writer.slots.acquire());
+        let turn = within(self.context.clock(), begin_by, self.context.slots.acquire());
         turn.await.ok_or_else(out_of_time)
     }
 }

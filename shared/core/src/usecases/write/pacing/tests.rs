@@ -6,7 +6,7 @@ use super::*;
 const REV: u64 = 7;
 
 /// Who waits for nothing.
-const NOW: (Duration, Duration) = (Duration::ZERO, Duration::ZERO);
+const NOW: Duration = Duration::ZERO;
 const HALF: Duration = Duration::from_millis(500);
 
 fn shard(of: &str) -> PhysicalPartitionKey {
@@ -79,7 +79,7 @@ impl Fleet {
                 let mut one = 1.0;
                 while one <= burst {
                     one += 1.0;
-                    if environment.turn(&self.shard, || REV, NOW, sent) == Turn::TooLate {
+                    if environment.turn(&self.shard, || REV, NOW, NOW, sent) == Turn::TooLate {
                         continue;
                     }
                     if partition.write() {
@@ -145,7 +145,7 @@ fn a_shard_that_was_relieved_is_written_to_as_if_it_had_never_been_full() {
     }
     let now = now + FORGOTTEN + Duration::from_millis(1);
     for _ in 0..1_000 {
-        assert_eq!(pacing.turn(&hot, || REV, NOW, now), Turn::In(Duration::ZERO));
+        assert_eq!(pacing.turn(&hot, || REV, NOW, NOW, now), Turn::In(Duration::ZERO));
     }
 }
 
@@ -155,23 +155,23 @@ fn a_shard_that_was_relieved_is_written_to_as_if_it_had_never_been_full() {
 fn regression_a_shard_was_held_to_the_pace_from_before_its_collection_grew() {
     let (pacing, hot, now) = (Pacing::new(100.0), shard("hot"), Duration::from_secs(100));
     pacing.refused(&hot, REV, now, now);
-    assert_eq!(pacing.turn(&hot, || REV, NOW, now), Turn::TooLate);
-    assert_eq!(pacing.turn(&hot, || REV + 1, NOW, now), Turn::In(Duration::ZERO));
+    assert_eq!(pacing.turn(&hot, || REV, NOW, NOW, now), Turn::TooLate);
+    assert_eq!(pacing.turn(&hot, || REV + 1, NOW, NOW, now), Turn::In(Duration::ZERO));
 }
 
 #[test]
 fn no_shard_waits_for_another() {
     let (pacing, now) = (Pacing::new(100.0), Duration::from_secs(100));
     pacing.refused(&shard("hot"), REV, now, now);
-    assert_eq!(pacing.turn(&shard("hot"), || REV, NOW, now), Turn::TooLate);
-    assert_eq!(pacing.turn(&shard("cold"), || REV, NOW, now), Turn::In(Duration::ZERO));
+    assert_eq!(pacing.turn(&shard("hot"), || REV, NOW, NOW, now), Turn::TooLate);
+    assert_eq!(pacing.turn(&shard("cold"), || REV, NOW, NOW, now), Turn::In(Duration::ZERO));
 }
 
 #[test]
 fn who_is_patient_gets_turns_one_after_the_other() {
     let (pacing, hot, now) = (Pacing::new(100.0), shard("hot"), Duration::from_secs(100));
     pacing.refused(&hot, REV, now, now);
-    let turns = std::iter::repeat_with(|| pacing.turn(&hot, || REV, (HALF, HALF), now));
+    let turns = std::iter::repeat_with(|| pacing.turn(&hot, || REV, HALF, HALF, now));
     let turns = turns.take_while(|turn| *turn != Turn::TooLate).collect::<Vec<_>>();
     assert_eq!(turns.len(), 19, "half a second of two fifths of what a partition takes");
     assert!(turns.is_sorted_by_key(|turn| match turn {
@@ -185,8 +185,7 @@ fn who_is_patient_gets_turns_one_after_the_other() {
 fn who_has_a_shard_to_itself_may_wait_longer() {
     let (pacing, hot, mut now) = (Pacing::new(100.0), shard("hot"), Duration::from_secs(100));
     let turns = |now| {
-        let turns =
-            std::iter::repeat_with(|| pacing.turn(&hot, || REV, (Duration::ZERO, HALF), now));
+        let turns = std::iter::repeat_with(|| pacing.turn(&hot, || REV, Duration::ZERO, HALF, now));
         turns.take_while(|turn| *turn != Turn::TooLate).count()
     };
     pacing.refused(&hot, REV, now, now);
@@ -206,7 +205,7 @@ fn regression_turns_that_were_given_away_starved_a_shard_whose_pace_fell() {
     let (pacing, hot, mut now) = (Pacing::new(1_000.0), shard("hot"), Duration::from_secs(100));
     pacing.refused(&hot, REV, now, now);
     let patience = Duration::from_millis(250);
-    let turns = std::iter::repeat_with(|| pacing.turn(&hot, || REV, (patience, patience), now));
+    let turns = std::iter::repeat_with(|| pacing.turn(&hot, || REV, patience, patience, now));
     let turns = turns.take_while(|turn| *turn != Turn::TooLate).count();
     assert!(turns >= 49, "{turns}");
     for _ in 0..turns {
@@ -214,7 +213,7 @@ fn regression_turns_that_were_given_away_starved_a_shard_whose_pace_fell() {
         pacing.refused(&hot, REV, now, now);
     }
     let relieved = now + Duration::from_millis(1_500);
-    while pacing.turn(&hot, || REV, NOW, now) == Turn::TooLate {
+    while pacing.turn(&hot, || REV, NOW, NOW, now) == Turn::TooLate {
         now += Duration::from_millis(10);
         assert!(now < relieved, "nothing is sent");
     }

@@ -1,0 +1,204 @@
+//! The reader: what clients ask for.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use dynashard_keys::{ItemKey, PartitionKey, ShardId};
+use futures_util::future::join_all;
+
+use crate::model::error::{Code, Error};
+use crate::model::fields::Fields;
+use crate::model::item::StoredItem;
+use crate::model::lease::Deadline;
+use crate::model::metadata::CollectionMetadata;
+use crate::model::policy::Access;
+use crate::model::reshard::Job;
+use crate::ports::Consistency;
+use crate::usecases::batch::{BatchGot, BatchRead, MAX_BATCH_GETS, refuse_duplicates};
+use crate::usecases::collection::{Activity, activity, collection};
+use crate::usecases::cost::Cost;
+use crate::usecases::directory::Directory;
+use crate::usecases::meter::Arrival;
+use crate::usecases::query::cursor::Cursor;
+use crate::usecases::query::{PageBudget, Query, QueryPage, read_page};
+use crate::usecases::read::Lookup;
+use crate::usecases::watch::{Beside, REPORTING_TIME, Telemetry, Watch};
+
+/// Reads items and collections.
+pub struct Reader {
+    directory: Directory,
+    watch: Watch,
+}
+
+/// One item, and what finding it cost.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Got {
+    /// The item.
+    pub item: StoredItem,
+    /// The items that were read and paid for, markers included.
+    pub items_read: u64,
+    /// The read units that DynamoDB reported. A shard that does not have the item takes some, too.
+    pub consumed_rcu: f64,
+    /// The write units that it reported for moving the item, which a strongly consistent read found
+    /// before the mover did.
+    pub consumed_wcu: f64,
+}
+
+impl Reader {
+    /// A reader over these stores.
+    pub fn new(directory: Directory) -> Self {
+        let watch = Watch::new(false, directory.settings().partition);
+        Self { directory, watch }
+    }
+
+    /// Reports to `telemetry` what cannot be written into the ledgers.
+    #[must_use]
+    pub fn with_telemetry(mut self, telemetry: Arc<dyn Telemetry>) -> Self {
+        self.watch.report_to(telemetry);
+        self
+    }
+
+    /// The metadata that the reader works with.
+    pub fn directory(&self) -> &Directory {
+        &self.directory
+    }
+
+    /// Reads one item. A calculated placement asks one shard; a random one asks all of them.
+    ///
+    /// While a reshard moves items both homes are read strongly, whatever was asked for. A read that is to be
+    /// strongly consistent also moves what it finds at the old home alone (invariant I31).
+    pub async fn get(
+        &self,
+        key: &ItemKey,
+        fields: Option<&Fields>,
+        consistency: Consistency,
+        deadline: Deadline,
+    ) -> Result<Got, Error> {
+        let directory = &self.directory;
+        let lookup = Lookup { directory, key, fields, consistency, deadline };
+        self.arrived(&key.partition, Some(key), Access::Get);
+        let looked_up = lookup.find().await;
+        let consumed_rcu = looked_up.as_ref().map(|(_, cost)| cost.consumed_rcu);
+        self.answered(&key.partition, Some(key), Access::Get, consumed_rcu).await;
+        match looked_up? {
+            (Some(item), Cost { items_read, consumed_rcu, consumed_wcu }) => {
+                Ok(Got { item, items_read, consumed_rcu, consumed_wcu })
+            }
+            (None, _) => Err(Error::new(Code::ItemNotFound, "the item does not exist")),
+        }
+    }
+
+    /// Reads items by their keys, as many as fit `budget`. What DynamoDB leaves unprocessed is asked
+    /// for again until the deadline.
+    pub async fn batch_get(
+        &self,
+        keys: Vec<ItemKey>,
+        fields: Option<&Fields>,
+        consistency: Consistency,
+        budget: PageBudget<'_, ItemKey>,
+        deadline: Deadline,
+    ) -> Result<BatchGot, Error> {
+        if keys.len() > MAX_BATCH_GETS {
+            let why =
+                format!("the batch has {} keys; at most {MAX_BATCH_GETS} are allowed", keys.len());
+            return Err(Error::new(Code::BadParameter, why));
+        }
+        refuse_duplicates(keys.iter())?;
+        for key in &keys {
+            self.arrived(&key.partition, Some(key), Access::Get);
+        }
+        let directory = &self.directory;
+        let partitions = keys.iter().map(|key| key.partition.clone()).collect::<BTreeSet<_>>();
+        let batch = BatchRead { directory, fields, consistency, deadline };
+        let (got, refused) = batch.get(keys, budget).await;
+        // DynamoDB says of a batch only what it took as a whole.
+        let parts = f64::from(u32::try_from(partitions.len()).unwrap_or(u32::MAX).max(1));
+        let answered = async |partition| {
+            let part = Ok(got.consumed_rcu / parts);
+            self.answered(partition, None, Access::Get, part).await;
+            let throttled = got.unprocessed.iter().filter(|(_, code)| *code == Code::Throttled);
+            let throttled = throttled.map(|(key, _)| key).filter(|key| key.partition == *partition);
+            let throttled = throttled.collect::<Vec<_>>();
+            if !throttled.is_empty() {
+                self.answered(partition, throttled, Access::Get, Err(&refused)).await;
+            }
+        };
+        // Side by side, as an answer is held for one report's time at most.
+        join_all(partitions.iter().map(answered)).await;
+        Ok(got)
+    }
+
+    /// Reads one page. A collection that was never written is an empty page with one shard.
+    pub async fn query(
+        &self,
+        query: &Query,
+        budget: PageBudget<'_>,
+        deadline: Deadline,
+    ) -> Result<QueryPage, Error> {
+        let sort_keys = self.directory.settings().schema.sort_key_type;
+        query.check(sort_keys)?;
+        let cursor = query.cursor.as_deref().map(|text| Cursor::decode(text, query, sort_keys));
+        let cursor = cursor.transpose()?;
+        self.arrived(&query.partition, None, Access::Query);
+        // It is large, and most callers hold it in a future of their own.
+        let page = read_page(&self.directory, query, cursor.as_ref(), budget, deadline);
+        let page = Box::pin(page).await;
+        let consumed_rcu = page.as_ref().map(|page| page.consumed_rcu);
+        self.answered(&query.partition, None, Access::Query, consumed_rcu).await;
+        page
+    }
+
+    /// The metadata of a collection, and the job of a running reshard, as they are now: a client that has
+    /// just asked for another count is to see it.
+    pub async fn collection(
+        &self,
+        partition: &PartitionKey,
+        deadline: Deadline,
+    ) -> Result<(CollectionMetadata, Option<Job>), Error> {
+        collection(&self.directory, partition, deadline).await
+    }
+
+    /// What a collection is asked for, and what was last decided about it: two requests, or three of a
+    /// collection that nothing throttles. It takes a second at most.
+    pub async fn activity(&self, metadata: &CollectionMetadata, deadline: Deadline) -> Activity {
+        activity(&self.directory, metadata, deadline).await
+    }
+
+    /// Takes note of a read that comes in.
+    fn arrived(&self, partition: &PartitionKey, item: Option<&ItemKey>, access: Access) {
+        let arrival = Arrival { partition, item, access, units: None };
+        self.watch.meter.arrived(arrival, self.directory.now());
+    }
+
+    /// Takes note of what came of it, and adds to the ledgers what is due. Only a moment is spent on that. `items` are
+    /// those that were asked for by their keys.
+    async fn answered(
+        &self,
+        partition: &PartitionKey,
+        items: impl IntoIterator<Item = &ItemKey>,
+        access: Access,
+        consumed_rcu: Result<f64, &Error>,
+    ) {
+        let (watch, directory) = (&self.watch, &self.directory);
+        let now = directory.now();
+        let beside = Beside::until(Deadline::after(now, REPORTING_TIME));
+        match consumed_rcu {
+            Ok(units) => watch.meter.granted(partition, access, units, now),
+            Err(error) => {
+                let Some(throttle) = error.throttle() else { return };
+                for item in items {
+                    watch.meter.refused(item, now);
+                }
+                let shard = error.shards().first().copied().unwrap_or(ShardId::new(0));
+                Box::pin(
+                    watch.after_throttle(directory, partition, access, shard, throttle, beside),
+                )
+                .await;
+                return;
+            }
+        }
+        if let Some(addition) = watch.load_due(directory, partition) {
+            Box::pin(watch.report_load(directory, partition, addition, beside)).await;
+        }
+    }
+}

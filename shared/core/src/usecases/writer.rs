@@ -1,0 +1,104 @@
+//! The writer: what clients do to items.
+
+use std::sync::Arc;
+
+use dynashard_keys::ItemKey;
+
+use crate::model::error::Error;
+use crate::model::item::{Attributes, NewItem};
+use crate::model::lease::Deadline;
+use crate::model::version::Version;
+use crate::usecases::batch::{BatchOperation, BatchWritten, write};
+use crate::usecases::directory::Directory;
+use crate::usecases::watch::Telemetry;
+use crate::usecases::write::{Deleted, Precondition, WriteContext, Written, delete, patch, put};
+
+/// Puts, patches and deletes items.
+///
+/// Every write is one guarded request to the item's home (protocol: "The guard on every write").
+/// What DynamoDB definitely refused is sent again, with full jitter, until the deadline; a write
+/// whose fate is unknown never is.
+pub struct Writer {
+    context: WriteContext,
+}
+
+impl Writer {
+    /// A writer over these stores.
+    pub fn new(directory: Directory) -> Self {
+        Self { context: WriteContext::new(directory) }
+    }
+
+    /// This writer for a caller that paces itself: every write is sent, whatever its shard has refused.
+    #[must_use]
+    pub fn unpaced(mut self) -> Self {
+        self.context.pacing = None;
+        self
+    }
+
+    /// Reports to `telemetry` what this writer does about throttles.
+    #[must_use]
+    pub fn with_telemetry(mut self, telemetry: Arc<dyn Telemetry>) -> Self {
+        self.context.watch.report_to(telemetry);
+        self
+    }
+
+    /// What the writer knows about collections.
+    pub fn directory(&self) -> &Directory {
+        &self.context.directory
+    }
+
+    /// Stores an item in place of what is there.
+    pub async fn put(
+        &self,
+        item: &NewItem,
+        precondition: Precondition,
+        deadline: Deadline,
+    ) -> Result<Written, Error> {
+        put(&self.context, item, self.context.draw_version(), precondition, deadline).await
+    }
+
+    /// Stores an item under a version that follows from its key and its attributes, so that whoever does not know the
+    /// fate of such a put may send it again: where no item must lie ([`Precondition::Absent`]), one of
+    /// this version may ([`Written::was_there`]).
+    pub async fn put_as(
+        &self,
+        item: &NewItem,
+        version: Version,
+        precondition: Precondition,
+        deadline: Deadline,
+    ) -> Result<Written, Error> {
+        put(&self.context, item, version, precondition, deadline).await
+    }
+
+    /// Merges `changes` into an item (RFC 7396): a strong read, and a write on condition that the
+    /// version read is still there.
+    pub async fn patch(
+        &self,
+        key: &ItemKey,
+        changes: Attributes,
+        precondition: Precondition,
+        deadline: Deadline,
+    ) -> Result<Written, Error> {
+        patch(&self.context, key, changes, precondition, deadline).await
+    }
+
+    /// Removes an item. That there was none is success, unless the precondition asks for one.
+    pub async fn delete(
+        &self,
+        key: &ItemKey,
+        precondition: Precondition,
+        deadline: Deadline,
+    ) -> Result<Deleted, Error> {
+        delete(&self.context, key, precondition, deadline).await
+    }
+
+    /// Carries out independent writes, interleaved over partition keys so that no collection waits
+    /// for another's hot partition. Operations that were not begun by the deadline are listed.
+    pub async fn batch(
+        &self,
+        operations: Vec<BatchOperation>,
+        deadline: Deadline,
+    ) -> Result<BatchWritten, Error> {
+        write(&self.context, operations, deadline).await
+    }
+}
