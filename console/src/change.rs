@@ -90,7 +90,7 @@ pub(crate) fn plan_change(
     let moving_secs =
         items_moved.map(|items| if items > 0.0 { whole_secs(items / per_sec) } else { 0 });
     let is_change = action != "none" && action != "keep";
-    let settle = if is_change { waits.settle } else { Duration::ZERO };
+    let settle = if is_change { waits.leases_end } else { Duration::ZERO };
     let (in_force, mut closes) = (settle, settle);
     if share_moved > 0.0 {
         // Requests from before `move` have to be over, and leases on either side of the close.

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use dynashard_core::ports::{Consistency, ItemStore};
-use dynashard_core::{Settings, settle_time};
+use dynashard_core::{Settings, leases_end};
 use dynashard_keys::{Placement, ShardCount};
 use dynashard_local::Stack;
 use futures_util::future::try_join_all;
@@ -50,7 +50,7 @@ struct Put {
 }
 
 pub(crate) async fn measure(stack: &Stack) -> Result<(), Failure> {
-    let settle = settle_time(LEASE);
+    let settle = leases_end(LEASE);
     println!("\nFrom the decision to writes in the new shards, in units of T' = {settle:?}");
     for growth in 1..=GROWTHS {
         let collection = Collection::of(stack, &format!("landing{growth}")).await?;

@@ -101,7 +101,7 @@ async fn carry_out(
     }
     let activity = Activity::begin(!output.is_json());
     activity.says(|| format!("{name}: waiting until nobody acts under a longer value"));
-    let time = PATIENCE + pinned.waits().settle * 4;
+    let time = PATIENCE + pinned.waits().leases_end * 4;
     Ok(directory.pinned().complete(change, Deadline::after(directory.now(), time)).await?)
 }
 

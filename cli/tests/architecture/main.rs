@@ -109,7 +109,22 @@ const CORE_LAYERS: &[(&str, &[&str])] = &[
 const TOP: &[&str] = &["lib", "stack"];
 
 /// Names that the code no longer has, and those that stand for the same thing now: docs/WORDS.md has one word for one thing.
-const RETIRED: &[(&str, &str)] = &[];
+const RETIRED: &[(&str, &str)] = &[
+    ("MetadataStore", "RecordStore"),
+    ("CollectionsPage", "ListPage"),
+    ("settle_time", "leases_end"),
+    ("settled_shard", "shard_to_write"),
+    ("settles_it", "answers"),
+    ("lane_page", "shard_page"),
+    ("Sight", "Observation"),
+    ("Sighting", "MetadataAge"),
+    ("Abandon", "NoPage"),
+    ("Shift", "SliceState"),
+];
+
+/// The most methods of one type, and the most files that they lie in: more cannot be found again.
+const MOST_METHODS: usize = 20;
+const MOST_FILES: usize = 3;
 
 #[test]
 fn dependencies_run_one_way() {
@@ -140,6 +155,50 @@ fn the_pure_rooms_name_neither_aws_nor_time_nor_chance() {
             }
         }
     }
+}
+
+#[test]
+fn no_type_is_too_wide_to_be_read() {
+    for package in packages().iter().filter(|package| !is_verification(&package.root)) {
+        let mut methods = BTreeMap::<String, Vec<PathBuf>>::new();
+        let mut files = sources(&package.root.join("src"));
+        files.retain(|file| file.extension().is_some_and(|end| end == "rs"));
+        for file in files {
+            let text = std::fs::read_to_string(&file).expect("source");
+            for of in methods_in(&text) {
+                methods.entry(of.to_owned()).or_default().push(file.clone());
+            }
+        }
+        for (of, files) in methods {
+            let (methods, files) = (files.len(), files.iter().collect::<BTreeSet<_>>().len());
+            let is_too_wide = methods > MOST_METHODS || files > MOST_FILES;
+            let package = &package.name;
+            assert!(!is_too_wide, "{of} of {package} has {methods} methods in {files} files");
+        }
+    }
+}
+
+/// What checks the rest and ships in nothing: a model is one state and its steps.
+fn is_verification(package: &Path) -> bool {
+    package.components().any(|name| name.as_os_str() == "verification")
+}
+
+/// The type of each method of an inherent impl.
+fn methods_in(text: &str) -> impl Iterator<Item = &str> {
+    let mut of = None;
+    text.lines().filter_map(move |line| {
+        if let Some(rest) = line.strip_prefix("impl").filter(|_| !line.contains(" for ")) {
+            let rest = if rest.starts_with('<') { rest.split_once("> ")?.1 } else { rest };
+            of = rest.trim().split(|c: char| !c.is_alphanumeric() && c != '_').next();
+        } else if line == "}" {
+            of = None;
+        }
+        let is_method = line.starts_with("    ") && !line.starts_with("     ") && {
+            let words = line.split(|c: char| !c.is_alphanumeric() && c != '_');
+            words.take_while(|word| *word != "where").any(|word| word == "fn")
+        };
+        of.filter(|_| is_method)
+    })
 }
 
 #[test]

@@ -7,7 +7,7 @@ use dynashard_api::response::Response;
 use dynashard_api::view::{CollectionDetails, CollectionView, Unprocessed};
 use dynashard_api::{body, headers};
 use dynashard_core::query::{MAX_PAGE_BYTES, PageBudget};
-use dynashard_core::{Activity, Deadline, Error, Got, Reader, Reading, StoredItem, TableSchema};
+use dynashard_core::{Activity, Deadline, Error, Got, Moment, Reader, StoredItem, TableSchema};
 use dynashard_keys::{ItemKey, PartitionKey, SortKey};
 use dynashard_lambda::{Admission, Handler, log_failures, log_left_out};
 use serde::Serialize;
@@ -182,7 +182,7 @@ impl Handler for ReadHandler {
         &self.admission
     }
 
-    fn now(&self) -> Reading {
+    fn now(&self) -> Moment {
         self.reader.directory().now()
     }
 }

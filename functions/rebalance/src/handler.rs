@@ -3,7 +3,7 @@
 use aws_lambda_events::dynamodb::{Event as StreamEvent, EventRecord};
 use aws_lambda_events::streams::{DynamoDbBatchItemFailure, DynamoDbEventResponse};
 use dynashard_core::{
-    Advance, Deadline, Job, LaneKey, Progress, Reading, Rebalancer, ReshardSlice, Slice, Sweep,
+    Advance, Deadline, Job, LaneKey, Moment, Progress, Rebalancer, ReshardSlice, Slice, Sweep,
 };
 use dynashard_keys::{PartitionKey, RESERVED_PREFIX};
 use dynashard_lambda::Event;
@@ -38,7 +38,7 @@ impl RebalanceHandler {
     }
 
     /// The time, for deadlines.
-    pub(crate) fn now(&self) -> Reading {
+    pub(crate) fn now(&self) -> Moment {
         self.rebalancer.directory().now()
     }
 

@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 
 use dynashard_core::ports::{AlarmControl, Clock, HeatAlarms, HeatSource, TableCapacity};
-use dynashard_core::{Deadline, Reading, ScalingMode};
+use dynashard_core::{Deadline, Moment, ScalingMode};
 use dynashard_lambda::alarm::{AlarmEvent, AlarmRefusal};
 use dynashard_lambda::metrics::{Counter, Metrics};
 use dynashard_lambda::{Event, Handler, Patience, answer};
@@ -85,7 +85,7 @@ where
     }
 
     /// The time, for deadlines.
-    pub(crate) fn now(&self) -> Reading {
+    pub(crate) fn now(&self) -> Moment {
         self.requests.now()
     }
 

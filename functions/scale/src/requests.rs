@@ -5,7 +5,7 @@ use dynashard_api::request::Request;
 use dynashard_api::response::Response;
 use dynashard_api::view::CollectionView;
 use dynashard_api::{body, headers};
-use dynashard_core::{Deadline, Directory, Grant, Phase, Reading, Scaler};
+use dynashard_core::{Deadline, Directory, Grant, Moment, Phase, Scaler};
 use dynashard_keys::{PartitionKey, ShardCount};
 use dynashard_lambda::{Admission, Handler};
 
@@ -79,7 +79,7 @@ impl Handler for Requests {
         &self.admission
     }
 
-    fn now(&self) -> Reading {
+    fn now(&self) -> Moment {
         self.scaler.directory().now()
     }
 }

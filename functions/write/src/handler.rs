@@ -6,7 +6,7 @@ use dynashard_api::request::Request;
 use dynashard_api::response::Response;
 use dynashard_api::view::Unprocessed;
 use dynashard_api::{body, headers};
-use dynashard_core::{Deadline, Reading, TableSchema, Writer, Written};
+use dynashard_core::{Deadline, Moment, TableSchema, Writer, Written};
 use dynashard_keys::ItemKey;
 use dynashard_lambda::{Admission, Handler, log_failures};
 use serde::Serialize;
@@ -133,7 +133,7 @@ impl Handler for WriteHandler {
         &self.admission
     }
 
-    fn now(&self) -> Reading {
+    fn now(&self) -> Moment {
         self.writer.directory().now()
     }
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use dynashard_core::Reading;
+use dynashard_core::Moment;
 use dynashard_core::ports::{Clock, Entropy};
 use rustix::time::{ClockId, clock_gettime};
 
@@ -40,9 +40,9 @@ impl SystemClock {
 
 #[async_trait]
 impl Clock for SystemClock {
-    fn now(&self) -> Reading {
+    fn now(&self) -> Moment {
         let Clocks { boot, wall, .. } = Clocks::now();
-        Reading { boot, wall, server_secs: self.server.latest() }
+        Moment { boot, wall, server_secs: self.server.latest() }
     }
 
     async fn sleep(&self, duration: Duration) {

@@ -30,7 +30,7 @@ pub use model::capacity::{
     CapacityDecision, CapacityMetrics, CapacityPeriod, CapacityPolicy, CapacityScaling,
     CapacitySide, CapacityUnits, TableThroughput,
 };
-pub use model::decision::{Action, Bound, Decision, Diagnosis, Figures, Outcome, Payback};
+pub use model::decision::{Bound, CountChange, Decision, Diagnosis, Figures, Outcome, Payback};
 pub use model::directory_item::DirectoryItem;
 pub use model::error::{Code, Error, Kind};
 pub use model::fields::{Fields, MAX_FIELDS};
@@ -42,7 +42,7 @@ pub use model::item::{
     AttributeValue, Attributes, MAX_DEPTH, MAX_ITEM_BYTES, NewItem, StoredItem, check_values,
     checked_patch, item_bytes,
 };
-pub use model::lease::{Deadline, Lease, Reading, settle_time};
+pub use model::lease::{Deadline, Lease, Moment, leases_end};
 pub use model::ledger::{Addition, Bucket, Figure, Ledger, LedgerKind, Measures, Span};
 pub use model::merge_patch::merge_patch;
 pub use model::metadata::{

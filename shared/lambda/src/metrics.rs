@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use dynashard_core::ports::Clock;
 use dynashard_core::{
-    Action, Code, Decision, Diagnosis, Error, Hindrance, Outcome, Reading, Telemetry,
+    Code, CountChange, Decision, Diagnosis, Error, Hindrance, Moment, Outcome, Telemetry,
 };
 use dynashard_keys::PartitionKey;
 use serde_json::{Map, Value, json};
@@ -280,7 +280,7 @@ impl Metrics {
 
     /// Counts what happened by `now`. A count of zero is left out, so that a metric has data only when
     /// something happened.
-    pub fn count(&self, now: Reading, counted: impl IntoIterator<Item = (Counter, usize)>) {
+    pub fn count(&self, now: Moment, counted: impl IntoIterator<Item = (Counter, usize)>) {
         let happened = counted.into_iter().filter(|(_, times)| *times > 0);
         let metrics = happened.map(|(counter, times)| Metric {
             name: counter.as_str(),
@@ -291,7 +291,7 @@ impl Metrics {
     }
 
     /// Writes what was measured at `now`.
-    pub fn measure(&self, now: Reading, measured: impl IntoIterator<Item = (Gauge, u64)>) {
+    pub fn measure(&self, now: Moment, measured: impl IntoIterator<Item = (Gauge, u64)>) {
         let metrics = measured.into_iter().map(|(gauge, value)| Metric {
             name: gauge.as_str(),
             unit: gauge.unit(),
@@ -300,7 +300,7 @@ impl Metrics {
         self.write(now, &metrics.collect::<Vec<_>>());
     }
 
-    fn write(&self, now: Reading, metrics: &[Metric]) {
+    fn write(&self, now: Moment, metrics: &[Metric]) {
         if metrics.is_empty() {
             return;
         }
@@ -353,7 +353,7 @@ impl Telemetry for HeatTelemetry {
     fn decided(&self, decision: &Decision, outcome: Outcome) {
         log_decision(decision, outcome);
         let counter = match (decision.action, outcome) {
-            (Action::Grow(_), Outcome::Begun) => Some(Counter::WriterGrowths),
+            (CountChange::Grow(_), Outcome::Begun) => Some(Counter::WriterGrowths),
             _ => Counter::of_decision(decision, outcome),
         };
         let bounded = decision.bound.map(|_| Counter::GrowthsBounded);
@@ -409,7 +409,7 @@ mod tests {
     fn a_count_is_one_line_in_the_embedded_metric_format() {
         let output = Output::default();
         let metrics = Metrics::to("stack-ScaleFunction-1".to_owned(), output.clone());
-        let now = Reading { wall: Duration::from_millis(1_795_167_000_490), ..Reading::default() };
+        let now = Moment { wall: Duration::from_millis(1_795_167_000_490), ..Moment::default() };
         let counted = [
             (Counter::AlarmsHandled, 1),
             (Counter::KeysOfNoCollection, 0),
@@ -464,7 +464,7 @@ mod tests {
         let output = Output::default();
         let metrics = Metrics::to("f".to_owned(), output.clone());
         let measured = [(Gauge::ReshardEta, 960), (Gauge::ReshardProgress, 0)];
-        metrics.measure(Reading::default(), measured);
+        metrics.measure(Moment::default(), measured);
         let line = serde_json::from_str::<Value>(&output.text()).expect("JSON");
         let units = json!([
             { "Name": "ReshardEta", "Unit": "Seconds" },

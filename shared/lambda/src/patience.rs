@@ -3,7 +3,7 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use dynashard_core::Reading;
+use dynashard_core::Moment;
 
 /// For how long an environment goes on trying what DynamoDB throttles, in requests for single items: a
 /// retry budget, as in [Handling Overload](https://sre.google/sre-book/handling-overload/).
@@ -19,7 +19,7 @@ pub struct Patience(Mutex<Left>);
 struct Left {
     time: Duration,
     /// When that was left.
-    as_of: Reading,
+    as_of: Moment,
 }
 
 /// The most that is saved up.
@@ -33,12 +33,12 @@ const ONE_OF: u32 = 10;
 
 impl Patience {
     /// An environment's that has tried nothing yet.
-    pub fn new(now: Reading) -> Self {
+    pub fn new(now: Moment) -> Self {
         Self(Mutex::new(Left { time: MOST, as_of: now }))
     }
 
     /// For how long the next request may be tried, from its first attempt on.
-    pub fn left(&self, now: Reading) -> Duration {
+    pub fn left(&self, now: Moment) -> Duration {
         let mut left = self.lock();
         // The boot clock may stand while the environment is frozen.
         let boot = now.boot.saturating_sub(left.as_of.boot);
@@ -63,9 +63,9 @@ impl Patience {
 mod tests {
     use super::*;
 
-    fn at(millis: u64) -> Reading {
+    fn at(millis: u64) -> Moment {
         let boot = Duration::from_millis(millis);
-        Reading { boot, wall: boot, server_secs: None }
+        Moment { boot, wall: boot, server_secs: None }
     }
 
     /// Each attempt was paid for, the first one too, and earned less than it cost: where a hot key's requests
@@ -91,7 +91,7 @@ mod tests {
     fn regression_an_environment_that_was_frozen_got_no_patience_back() {
         let patience = Patience::new(at(0));
         patience.spend(Duration::from_secs(9));
-        let thawed = Reading { wall: Duration::from_mins(1), ..at(0) };
+        let thawed = Moment { wall: Duration::from_mins(1), ..at(0) };
         assert_eq!(patience.left(thawed), MOST);
     }
 

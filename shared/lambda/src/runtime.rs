@@ -14,7 +14,7 @@ use dynashard_api::response::Response;
 use dynashard_api::settings::ConfigErrors;
 use dynashard_aws::OsEntropy;
 use dynashard_core::ports::Entropy;
-use dynashard_core::{Code, Deadline, Reading};
+use dynashard_core::{Code, Deadline, Moment};
 use futures_util::future::{Either, select};
 use lambda_runtime::{Error, LambdaEvent, service_fn};
 use serde::Serialize;
@@ -59,7 +59,7 @@ pub trait Handler: Send + Sync {
     fn admission(&self) -> &Admission;
 
     /// The time, for deadlines.
-    fn now(&self) -> Reading;
+    fn now(&self) -> Moment;
 }
 
 /// One call of a function.
@@ -73,7 +73,7 @@ pub struct Invocation {
 
 impl Invocation {
     /// When the function is to be done, in time to write its answer.
-    pub fn deadline(&self, now: Reading) -> Deadline {
+    pub fn deadline(&self, now: Moment) -> Deadline {
         Deadline::after(now, self.ends.saturating_sub(now.wall).saturating_sub(ANSWER_TIME))
     }
 }

@@ -6,7 +6,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use dynashard_core::Reading;
+use dynashard_core::Moment;
 use dynashard_core::ports::Clock;
 
 use crate::environment::{Environment, EnvironmentId};
@@ -27,7 +27,7 @@ impl LocalClock {
 
 #[async_trait]
 impl Clock for LocalClock {
-    fn now(&self) -> Reading {
+    fn now(&self) -> Moment {
         self.kernel.environment(self.environment, Environment::reading)
     }
 

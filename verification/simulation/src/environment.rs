@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use dynashard_core::Reading;
+use dynashard_core::Moment;
 
 use crate::random::Random;
 use crate::scenario::{Accidents, Rates};
@@ -100,9 +100,9 @@ impl Environment {
         }
     }
 
-    pub(crate) fn reading(&mut self, now: Duration) -> Reading {
+    pub(crate) fn reading(&mut self, now: Duration) -> Moment {
         self.settle_freeze(now);
-        Reading { boot: self.boot(now), wall: self.wall_at_zero + now, server_secs: self.last_date }
+        Moment { boot: self.boot(now), wall: self.wall_at_zero + now, server_secs: self.last_date }
     }
 
     fn boot(&self, now: Duration) -> Duration {

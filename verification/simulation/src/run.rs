@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
-use dynashard_core::{CollectionMetadata, settle_time};
+use dynashard_core::{CollectionMetadata, leases_end};
 use dynashard_keys::ItemKey;
 
 use crate::kernel::{Ended, Executor, Kernel, Slot};
@@ -106,7 +106,7 @@ fn come_to_rest(world: &World, executor: &mut Executor) {
     let quiet = scenario.executed_within + scenario.visible_within;
     executor.run_until(world.kernel.now() + quiet, || false);
     let term = scenario.settings.lease_term;
-    let settle = settle_time(scenario.next_term.map_or(term, |next| next.max(term)));
+    let settle = leases_end(scenario.next_term.map_or(term, |next| next.max(term)));
     // Waits of one reshard: leases twice, requests, visibility twice; and it may be turned round.
     let one = settle * 5 + scenario.executed_within + scenario.visible_within;
     let bound = world.kernel.now() + one * 2 + Duration::from_mins(2);

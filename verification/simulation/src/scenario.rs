@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use dynashard_core::{ScalingMode, ScalingPolicy, Settings, settle_time};
+use dynashard_core::{ScalingMode, ScalingPolicy, Settings, leases_end};
 use dynashard_keys::{PartitionKey, Placement, ShardCount};
 
 use crate::random::Random;
@@ -214,7 +214,7 @@ impl Scenario {
         });
         let collections = collections.collect();
         // V is the shorter of the two, as DynamoDB's bound does not depend on T.
-        let settle = settle_time(next_term.map_or(term, |next| next.min(term)));
+        let settle = leases_end(next_term.map_or(term, |next| next.min(term)));
         let beyond = |held: Duration, by: Mutation| {
             if mutation == Some(by) { held * 20 } else { held }
         };
@@ -228,7 +228,7 @@ impl Scenario {
             items_expire,
             // The wait of a random growth is one slice's.
             next_term,
-            longest_slice: settle_time(next_term.map_or(term, |next| next.max(term)))
+            longest_slice: leases_end(next_term.map_or(term, |next| next.max(term)))
                 + Duration::from_secs(random.pick(&[4, 20, 60])),
             wall_skew: Duration::from_millis(random.pick(&[0, 100, 2_000])),
             executed_within: beyond(lifetime, Mutation::LateRequests),

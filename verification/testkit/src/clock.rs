@@ -6,7 +6,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use dynashard_core::Reading;
+use dynashard_core::Moment;
 use dynashard_core::ports::Clock;
 
 /// 2013-01-01T00:00:00Z: the first day of the flight records that ship with the project, in
@@ -104,7 +104,7 @@ impl State {
 
 #[async_trait]
 impl Clock for ManualClock {
-    fn now(&self) -> Reading {
+    fn now(&self) -> Moment {
         let mut state = self.lock();
         match &mut state.suspension {
             Some((0, time)) => {
@@ -115,7 +115,7 @@ impl Clock for ManualClock {
             Some((readings, _)) => *readings -= 1,
             None => {}
         }
-        Reading { boot: state.boot, wall: state.wall, server_secs: Some(state.server.as_secs()) }
+        Moment { boot: state.boot, wall: state.wall, server_secs: Some(state.server.as_secs()) }
     }
 
     async fn sleep(&self, duration: Duration) {
@@ -180,7 +180,7 @@ mod tests {
     use crate::block_on;
 
     /// The time since `start`, on which all sources agree.
-    fn elapsed(clock: &ManualClock, start: Reading) -> Duration {
+    fn elapsed(clock: &ManualClock, start: Moment) -> Duration {
         let now = clock.now();
         let elapsed = now.boot.saturating_sub(start.boot);
         assert_eq!(elapsed, now.wall.saturating_sub(start.wall));

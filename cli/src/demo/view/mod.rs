@@ -60,7 +60,7 @@ impl View {
         self.scene.reading = Some((0, items));
         match &mut self.shown_on {
             ShownOn::Terminal(live) => live.draw(&self.scene),
-            ShownOn::Lines { .. } => note!("Reading {items} items back, in order"),
+            ShownOn::Lines { .. } => note!("Moment {items} items back, in order"),
         }
     }
 

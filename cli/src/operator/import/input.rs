@@ -158,10 +158,10 @@ impl Input {
         Ok(inference.numbers())
     }
 
-    fn start(&self, file: &InputFile, keys: &Keys) -> Result<(Reading, Tally), Failure> {
+    fn start(&self, file: &InputFile, keys: &Keys) -> Result<(Moment, Tally), Failure> {
         let (input, tally) = open(&file.path).map_err(|e| failed(&file.path, &e))?;
         if self.format != Format::Csv {
-            return Ok((Reading::Json(Lines::new(input)), tally));
+            return Ok((Moment::Json(Lines::new(input)), tally));
         }
         let records = Records::new(input).map_err(|e| failed(&file.path, &e))?;
         for key in [&keys.partition, &keys.sort] {
@@ -173,7 +173,7 @@ impl Input {
                 return Err(bad(&file.path, &why));
             }
         }
-        Ok((Reading::Csv(records), tally))
+        Ok((Moment::Csv(records), tally))
     }
 }
 
@@ -182,7 +182,7 @@ pub(super) struct Rows<'a> {
     input: &'a Input,
     keys: &'a Keys,
     numbers: &'a BTreeSet<String>,
-    open: Option<(Reading, Tally)>,
+    open: Option<(Moment, Tally)>,
     /// How many rows the present file and all files have had.
     of_file: u64,
     of_all: u64,
@@ -194,7 +194,7 @@ pub(super) struct Rows<'a> {
 
 type FileRecords = Records<Box<dyn BufRead>>;
 
-enum Reading {
+enum Moment {
     Json(Lines<Box<dyn BufRead>>),
     Csv(FileRecords),
 }
@@ -222,13 +222,13 @@ impl Rows<'_> {
             };
             let is_export = self.input.format == Format::DynamodbExport;
             let row = match reading {
-                Reading::Json(lines) => {
+                Moment::Json(lines) => {
                     let line = lines.next().map_err(|e| failed(&file.path, &e))?;
                     line.map(|(line, text)| {
                         (line, text.and_then(|text| json::attributes_of(text, is_export)))
                     })
                 }
-                Reading::Csv(records) => {
+                Moment::Csv(records) => {
                     let record = records.next().map_err(|e| failed(&file.path, &e))?;
                     let (numbers, keys) = (self.numbers, self.keys);
                     let attributes =

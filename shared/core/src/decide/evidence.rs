@@ -17,7 +17,7 @@ pub(crate) struct Heat {
     rates: Vec<f64>,
     /// Whether a whole second lies behind the last step of the demand, or several batches. A change that is sized
     /// from less cannot be corrected before it has closed.
-    pub(crate) has_settled: bool,
+    pub(crate) is_at_rest: bool,
     /// What is known so far of the second behind the newest complete one.
     partial: f64,
     /// Whether it was throttled before the newest complete second, so that this one is a whole second of what throttles.
@@ -80,7 +80,7 @@ impl Heat {
             && complete.iter().skip(1).any(|before| before.refused_units > 0.0);
         // What came first may have come in the middle of its second.
         rates.pop();
-        let (sized_from, has_settled) = if last_high > high {
+        let (sized_from, is_at_rest) = if last_high > high {
             (last_high + 1, rates.len() >= LONG || was_throttled)
         } else {
             (settled.clamp(1, SIZED_FROM), settled > 0 || was_throttled)
@@ -100,7 +100,7 @@ impl Heat {
             hottest_share: (ranked_units >= LEAST_RANKED_UNITS)
                 .then(|| (hottest_units(ledger, recent) / ranked_units).min(1.0)),
             query_units: mean(complete.iter().take(SIZED_FROM).map(|m| m.query_units)),
-            has_settled,
+            is_at_rest,
             rates,
         }
     }

@@ -7,7 +7,7 @@ use crate::model::reshard::{Job, ServerTime, Waits};
 
 /// What a controller knows of time when it has read metadata and job strongly, in that order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Sight {
+pub(crate) struct Observation {
     /// DynamoDB's time, from the later answer.
     pub(crate) now: ServerTime,
     /// For how long this controller certainly has seen the metadata as it is, by the local clock that
@@ -66,20 +66,20 @@ pub(crate) enum NextStep {
 pub(crate) fn plan(
     metadata: &CollectionMetadata,
     job: &Job,
-    sight: Sight,
+    sight: Observation,
     waits: Waits,
 ) -> NextStep {
-    let Sight { now, unchanged_for } = sight;
+    let Observation { now, unchanged_for } = sight;
     if let Err(contradiction) = job_fits(metadata, job) {
         return NextStep::Mismatch(contradiction);
     }
     // T' since what the metadata says was seen.
     let settled = |seen: ServerTime| {
-        if now.certainly_since(seen) >= waits.settle || unchanged_for >= waits.settle {
+        if now.certainly_since(seen) >= waits.leases_end || unchanged_for >= waits.leases_end {
             return Ok(());
         }
-        let at_most = waits.settle.checked_sub(unchanged_for);
-        Err(NextStep::Wait { until: seen.plus(waits.settle), at_most })
+        let at_most = waits.leases_end.checked_sub(unchanged_for);
+        Err(NextStep::Wait { until: seen.plus(waits.leases_end), at_most })
     };
     match metadata.phase {
         Phase::Forward { .. } => match job.forward_seen {
@@ -150,7 +150,7 @@ fn job_fits(metadata: &CollectionMetadata, job: &Job) -> Result<(), Contradictio
 
 /// Another change begins on the evidence of the job alone, whoever begins it.
 fn turn_round(closed_seen: ServerTime, now: ServerTime, waits: Waits) -> NextStep {
-    let until = closed_seen.plus(waits.settle);
+    let until = closed_seen.plus(waits.leases_end);
     if now < until { NextStep::Wait { until, at_most: None } } else { NextStep::TurnRound }
 }
 
@@ -165,7 +165,7 @@ fn in_move(metadata: &CollectionMetadata, job: &Job, now: ServerTime, waits: Wai
     if !job.has_scanned(reshard.sources()) {
         return NextStep::Scan;
     }
-    let late_requests_are_over = seen.plus(waits.request_lifetime + waits.settle);
+    let late_requests_are_over = seen.plus(waits.request_lifetime + waits.leases_end);
     if !job.closing {
         // What ran into the sources while they were scanned is found by a scan that began later.
         return if now >= late_requests_are_over {
@@ -191,7 +191,7 @@ mod tests {
     use super::*;
 
     const WAITS: Waits =
-        Waits { settle: Duration::from_secs(6), request_lifetime: Duration::from_secs(20) };
+        Waits { leases_end: Duration::from_secs(6), request_lifetime: Duration::from_secs(20) };
 
     /// A collection that grows from one shard to two, and the job of it.
     fn begun(placement: Placement) -> (CollectionMetadata, Job) {
@@ -214,7 +214,7 @@ mod tests {
             let job = Job { forward_seen: Some(ServerTime(2_000)), ..first };
             let at = |now: u64, unchanged_for: u64| {
                 let unchanged_for = Duration::from_secs(unchanged_for);
-                plan(&begun, &job, Sight { now: ServerTime(now), unchanged_for }, WAITS)
+                plan(&begun, &job, Observation { now: ServerTime(now), unchanged_for }, WAITS)
             };
             let until = ServerTime(2_007);
             let wait = |secs| NextStep::Wait { until, at_most: Some(Duration::from_secs(secs)) };
@@ -238,7 +238,8 @@ mod tests {
         for (lifetime, wait) in [(20, 6), (960, 30), (320, 10)] {
             let waits = Waits { request_lifetime: Duration::from_secs(lifetime), ..WAITS };
             let at = |secs: u64| {
-                let now = Sight { now: ServerTime(4_000 + secs), unchanged_for: Duration::ZERO };
+                let now =
+                    Observation { now: ServerTime(4_000 + secs), unchanged_for: Duration::ZERO };
                 plan(&moving, &job, now, waits)
             };
             assert_eq!(at(wait + 1), NextStep::Close, "with H of {lifetime} s");
@@ -254,7 +255,7 @@ mod tests {
         let (begun, first) = begun(Placement::Xxh64);
         let moving = begun.with_move(2_010).expect("it is in forward");
         let job = Job { move_seen: Some(ServerTime(2_010)), ..first };
-        let now = Sight { now: ServerTime(2_100), unchanged_for: Duration::ZERO };
+        let now = Observation { now: ServerTime(2_100), unchanged_for: Duration::ZERO };
         assert_eq!(plan(&moving, &job, now, WAITS), NextStep::Scan);
         let closed = Job { closed_seen: Some(ServerTime(2_050)), ..job.clone() };
         let contradicts = |metadata, job| match plan(metadata, job, now, WAITS) {

@@ -6,7 +6,7 @@ use dynashard_keys::{ShardCount, ShardId};
 
 use crate::decide::evidence::{CAPACITY_IN_NEED, Heat, slope, units};
 use crate::decide::pace::most_moves_per_sec;
-use crate::model::decision::{Action, Bound, Decision, Diagnosis, Figures, Payback};
+use crate::model::decision::{Bound, CountChange, Decision, Diagnosis, Figures, Payback};
 use crate::model::ledger::{Bucket, Ledger, Measures, Span};
 use crate::model::metadata::{CollectionMetadata, Phase};
 use crate::model::policy::{Access, Hindrance, check_change};
@@ -169,7 +169,7 @@ pub fn decide_shrink(evidence: Evidence<'_>, settings: &Settings) -> Decision {
     };
     Decision {
         diagnosis: Diagnosis::CooledDown,
-        action: if hindrance.is_none() { Action::Shrink(target) } else { Action::None },
+        action: if hindrance.is_none() { CountChange::Shrink(target) } else { CountChange::None },
         hindrance,
         figures: Figures { payback: Some(payback), ..figures },
         ..decision
@@ -208,7 +208,7 @@ fn throttled(
     let heat = Heat::of(heat, access, now);
     let nothing = nothing(metadata, access, settings);
     let demand = heat.demand();
-    let in_force = waits.settle + IN_FORCE_AFTER;
+    let in_force = waits.leases_end + IN_FORCE_AFTER;
     let expected = [
         heat.slope().map(|slope| demand + slope * in_force.as_secs_f64()),
         // The next growth begins when this one has closed.
@@ -235,7 +235,7 @@ fn throttled(
     let limit = settings.partition.of(access);
     let hottest = heat.hottest_share.unwrap_or_default();
     let is_above = heat.is_above(figures.capacity);
-    if is_above && !heat.has_settled {
+    if is_above && !heat.is_at_rest {
         return decision;
     }
     if is_above || (heat.is_long() && hottest * demand >= TARGET * limit) {
@@ -306,7 +306,7 @@ fn ahead(evidence: Evidence<'_>, settings: &Settings, waits: Waits) -> Decision 
         return in_use;
     };
     // The newest minute is over when it is reported, and its middle lies half a minute before that.
-    let in_force = waits.settle + IN_FORCE_AFTER + Duration::from_secs(90);
+    let in_force = waits.leases_end + IN_FORCE_AFTER + Duration::from_secs(90);
     let by =
         |time: Duration| (demand + slope / 60.0 * time.as_secs_f64()).min(MOST_EXPECTED * demand);
     let figures = Figures { demand, expected: by(in_force), ..in_use.figures };
@@ -354,7 +354,7 @@ fn grow(
         // The change to fewer shards was a mistake, or the load has come back.
         let left = f64::from(to.get()) * limit;
         if decision.figures.expected > TARGET * left && metadata.reshard().is_some() {
-            return Decision { action: Action::TurnRound(from), bound: None, ..decision };
+            return Decision { action: CountChange::TurnRound(from), bound: None, ..decision };
         }
     }
     if to <= present {
@@ -362,14 +362,14 @@ fn grow(
     }
     // Creation starts no cooldown.
     let cooldown = if metadata.has_changed() { settings.scaling.cooldown } else { Duration::ZERO };
-    let pause = waits.settle.max(cooldown);
+    let pause = waits.leases_end.max(cooldown);
     if let Err(hindrance) = check_change(metadata, now.as_secs(), pause) {
         return refused(hindrance);
     }
     if !shards.is_empty() && shards.iter().all(|shard| metadata.is_clearing_up(*shard)) {
         return refused(Hindrance::ClearingUp);
     }
-    Decision { action: Action::Grow(to), ..decision }
+    Decision { action: CountChange::Grow(to), ..decision }
 }
 
 fn nothing(metadata: &CollectionMetadata, access: Access, settings: &Settings) -> Decision {
@@ -382,7 +382,7 @@ fn nothing(metadata: &CollectionMetadata, access: Access, settings: &Settings) -
         diagnosis: Diagnosis::TooLittleEvidence,
         access,
         count: metadata.number_of_shards,
-        action: Action::None,
+        action: CountChange::None,
         hindrance: None,
         bound: None,
         figures: Figures { capacity, ..Figures::default() },

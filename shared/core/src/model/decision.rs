@@ -18,7 +18,7 @@ pub struct Decision {
     /// The count in force.
     pub count: ShardCount,
     /// What is to be done.
-    pub action: Action,
+    pub action: CountChange,
     /// Why nothing is done although the diagnosis asks for it.
     pub hindrance: Option<Hindrance>,
     /// What kept the count from being larger.
@@ -60,7 +60,7 @@ pub enum Diagnosis {
 
 /// What is done about a collection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Action {
+pub enum CountChange {
     /// Nothing.
     None,
     /// It gets so many shards, which are more.
@@ -153,7 +153,7 @@ impl Decision {
     /// Whether people want to know of it: something is done, or would be, or has to be done by them.
     pub fn is_worth_a_note(&self) -> bool {
         !matches!(self.diagnosis, Diagnosis::TooLittleEvidence | Diagnosis::InUse)
-            && (self.diagnosis != Diagnosis::CooledDown || self.action != Action::None)
+            && (self.diagnosis != Diagnosis::CooledDown || self.action != CountChange::None)
     }
 }
 
@@ -192,7 +192,7 @@ impl Diagnosis {
     }
 }
 
-impl Action {
+impl CountChange {
     /// The stable name.
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -309,12 +309,12 @@ impl fmt::Display for Decision {
             Diagnosis::InUse => write!(f, "its {count} shards are in use")?,
         }
         match self.action {
-            Action::None => {}
-            Action::Grow(to) => write!(f, "; it grows from {count} to {to}")?,
-            Action::TurnRound(to) => {
+            CountChange::None => {}
+            CountChange::Grow(to) => write!(f, "; it grows from {count} to {to}")?,
+            CountChange::TurnRound(to) => {
                 write!(f, "; it goes back to {to} shards once the running change has closed")?;
             }
-            Action::Shrink(to) => write!(f, "; it shrinks from {count} to {to}")?,
+            CountChange::Shrink(to) => write!(f, "; it shrinks from {count} to {to}")?,
         }
         match self.bound {
             Some(Bound::MaxShards) => {

@@ -7,7 +7,7 @@ use std::time::Duration;
 /// Lambda freezes an environment between invocations, and a frozen monotonic clock would keep a
 /// lease young for ever. So time is read from three sources, and the one that advanced most counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Reading {
+pub struct Moment {
     /// `CLOCK_BOOTTIME`: monotonic, and goes on through suspension.
     pub boot: Duration,
     /// The wall clock, since the epoch. It may jump.
@@ -16,7 +16,7 @@ pub struct Reading {
     pub server_secs: Option<u64>,
 }
 
-impl Reading {
+impl Moment {
     /// How long ago `earlier` was by the local clock that advanced least: what certainly has passed.
     pub fn certainly_since(&self, earlier: Self) -> Duration {
         self.boot.saturating_sub(earlier.boot).min(self.wall.saturating_sub(earlier.wall))
@@ -31,7 +31,7 @@ impl Reading {
 /// The right to act on what was read, for a limited time (protocol: "Lease").
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Lease {
-    since: Reading,
+    since: Moment,
     term: Duration,
 }
 
@@ -41,12 +41,12 @@ impl Lease {
     /// `before` is the clock's reading from before the request was sent. `server_secs` is the
     /// `Date` of the read's own answer: the latest `Date` from before may be as old as the last
     /// invocation, and what was read was true when the server answered.
-    pub fn new(before: Reading, server_secs: Option<u64>, term: Duration) -> Self {
-        Self { since: Reading { server_secs, ..before }, term }
+    pub fn new(before: Moment, server_secs: Option<u64>, term: Duration) -> Self {
+        Self { since: Moment { server_secs, ..before }, term }
     }
 
     /// What the clocks said before the read was sent.
-    pub(crate) fn since(&self) -> Reading {
+    pub(crate) fn since(&self) -> Moment {
         self.since
     }
 
@@ -55,7 +55,7 @@ impl Lease {
     /// `Date` headers are cut to whole seconds: two that differ by n are more than n - 1 seconds
     /// apart. That a lease lasts up to a second longer by that clock alone is what the second in
     /// T' = T(1 + rho) + 1 s is for.
-    pub fn age(&self, now: Reading) -> Duration {
+    pub fn age(&self, now: Moment) -> Duration {
         let server = match (self.since.server_secs, now.server_secs) {
             (Some(since), Some(now)) => {
                 Duration::from_secs(now.saturating_sub(since).saturating_sub(1))
@@ -71,24 +71,24 @@ impl Lease {
     /// Whether a request that is dated so, in epoch seconds, is executed within H of now, if at all: DynamoDB takes a
     /// request for so long after its date, not after its signing (protocol: "Assumptions", A2). Where the read told no
     /// time of DynamoDB's, that is not known to be wrong.
-    pub fn allows_date(&self, now: Reading, date_secs: u64) -> bool {
+    pub fn allows_date(&self, now: Moment, date_secs: u64) -> bool {
         let passed = now.boot.saturating_sub(self.since.boot).as_secs() + 1;
         self.since.server_secs.is_none_or(|since| date_secs <= since + passed + MOST_AHEAD_SECS)
     }
 
     /// Whether the lease may still be acted on.
-    pub fn is_live(&self, now: Reading) -> bool {
+    pub fn is_live(&self, now: Moment) -> bool {
         self.age(now) < self.term
     }
 
     /// Whether it is in the first half of its term.
-    pub(crate) fn is_young(&self, now: Reading) -> bool {
+    pub(crate) fn is_young(&self, now: Moment) -> bool {
         self.age(now) < self.term / 2
     }
 
     /// Whether an operation may begin on it. The last quarter of the term is kept for the answer: a
     /// write that is answered after its lease has an unknown outcome, however well it went.
-    pub fn is_fresh(&self, now: Reading) -> bool {
+    pub fn is_fresh(&self, now: Moment) -> bool {
         self.age(now) < self.term / 4 * 3
     }
 }
@@ -99,7 +99,7 @@ const MOST_AHEAD_SECS: u64 = 5;
 
 /// T': how long after a change of metadata the last lease on what was before may live. A hundredth is
 /// for clocks that run apart, and a second for what [`Lease::age`] forgives.
-pub fn settle_time(lease_term: Duration) -> Duration {
+pub fn leases_end(lease_term: Duration) -> Duration {
     lease_term + lease_term / 100 + Duration::from_secs(1)
 }
 
@@ -119,7 +119,7 @@ pub struct Deadline {
 
 impl Deadline {
     /// `time` from now.
-    pub fn after(now: Reading, time: Duration) -> Self {
+    pub fn after(now: Moment, time: Duration) -> Self {
         let at = now.boot + time;
         Self { at, throttled: at, settling: at, full: at, faulty: Duration::MAX }
     }
@@ -180,7 +180,7 @@ impl Deadline {
     }
 
     /// The time that is left; zero once it has passed.
-    pub fn remaining(&self, now: Reading) -> Duration {
+    pub fn remaining(&self, now: Moment) -> Duration {
         self.at.saturating_sub(now.boot)
     }
 
@@ -212,8 +212,8 @@ mod tests {
 
     const TERM: Duration = Duration::from_secs(5);
 
-    fn reading(boot: u64, wall: u64, server_secs: Option<u64>) -> Reading {
-        Reading { boot: Duration::from_secs(boot), wall: Duration::from_secs(wall), server_secs }
+    fn reading(boot: u64, wall: u64, server_secs: Option<u64>) -> Moment {
+        Moment { boot: Duration::from_secs(boot), wall: Duration::from_secs(wall), server_secs }
     }
 
     #[test]
@@ -235,7 +235,7 @@ mod tests {
     #[test]
     fn no_operation_begins_in_the_last_quarter_of_a_lease() {
         let lease = Lease::new(reading(100, 1_000, None), None, TERM);
-        let after = |millis: u64| Reading {
+        let after = |millis: u64| Moment {
             boot: Duration::from_millis(100_000 + millis),
             ..reading(0, 1_000, None)
         };

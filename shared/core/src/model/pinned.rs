@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use crate::model::error::{Code, Error};
-use crate::model::lease::settle_time;
+use crate::model::lease::leases_end;
 use crate::model::reshard::Waits;
 use crate::model::schema::TableSchema;
 use crate::model::settings::Settings;
@@ -116,7 +116,7 @@ impl Pinned {
     /// The times to wait for, so that nobody acts on what was before, whoever it is.
     pub fn waits(&self) -> Waits {
         Waits {
-            settle: settle_time(self.lease_term.longest),
+            leases_end: leases_end(self.lease_term.longest),
             request_lifetime: self.request_lifetime.longest,
         }
     }
@@ -218,7 +218,7 @@ impl PinnedTime {
 
     /// The last step: nothing longer is in use any more.
     #[must_use]
-    pub fn settled(self) -> Self {
+    pub fn at_rest(self) -> Self {
         Self::only(self.accepted)
     }
 }
@@ -266,9 +266,9 @@ mod tests {
                 (at_rest.longest, both.longest, only.longest),
                 (secs(old), secs(9), secs(9))
             );
-            assert_eq!(only.settled(), PinnedTime::only(secs(new)));
+            assert_eq!(only.at_rest(), PinnedTime::only(secs(new)));
             let back = both.accepting_only(secs(old));
-            assert_eq!((back.settled(), back.longest), (at_rest, secs(9)));
+            assert_eq!((back.at_rest(), back.longest), (at_rest, secs(9)));
             assert_eq!(at_rest.accepting(secs(old)), at_rest);
         }
     }

@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use crate::model::lease::Reading;
+use crate::model::lease::Moment;
 
 /// Time, as three clocks tell it.
 #[async_trait]
 pub trait Clock: Send + Sync {
     /// Reads the clocks.
-    fn now(&self) -> Reading;
+    fn now(&self) -> Moment;
 
     /// Completes after `duration`.
     async fn sleep(&self, duration: Duration);

@@ -1,6 +1,6 @@
 //! Begins what was decided about a collection, and notes it.
 
-use crate::model::decision::{Action, Decision, Outcome};
+use crate::model::decision::{CountChange, Decision, Outcome};
 use crate::model::error::Error;
 use crate::model::history::{DecidedBy, DecisionHistory};
 use crate::model::lease::Deadline;
@@ -23,23 +23,23 @@ pub(crate) async fn begin(
 ) -> Result<(Decision, Outcome), Error> {
     let refused = |decision: Decision, hindrance| {
         let hindrance = Some(hindrance);
-        (Decision { action: Action::None, hindrance, ..decision }, Outcome::NothingToDo)
+        (Decision { action: CountChange::None, hindrance, ..decision }, Outcome::NothingToDo)
     };
     let changes = Changes::of(directory);
     let to = match decision.action {
-        Action::None => return Ok((decision, Outcome::NothingToDo)),
+        CountChange::None => return Ok((decision, Outcome::NothingToDo)),
         _ if mode != ScalingMode::On => return Ok((decision, Outcome::DryRun)),
-        Action::TurnRound(to) => {
+        CountChange::TurnRound(to) => {
             return Ok(match changes.turn_round(seen, Some(to), deadline).await? {
                 TurnedRound::Now => (decision, Outcome::Begun),
                 TurnedRound::Before => refused(decision, Hindrance::Running),
                 TurnedRound::Overtaken => (decision, Outcome::Overtaken),
             });
         }
-        Action::Shrink(_) if !fit_one_shard(directory.context(), deadline).await? => {
+        CountChange::Shrink(_) if !fit_one_shard(directory.context(), deadline).await? => {
             return Ok(refused(decision, Hindrance::TooLarge));
         }
-        Action::Grow(to) | Action::Shrink(to) => to,
+        CountChange::Grow(to) | CountChange::Shrink(to) => to,
     };
     Ok(match changes.begin(seen, to, None, deadline).await? {
         BeginOutcome::Begun(_) => (decision, Outcome::Begun),

@@ -16,7 +16,7 @@ use crate::ports::Consistency;
 use crate::usecases::directory::{Directory, Known};
 use crate::usecases::query::Query;
 use crate::usecases::query::cursor::Position;
-use crate::usecases::query::lanes::lane_page;
+use crate::usecases::query::feeds::shard_page;
 
 /// What a collection is asked for, and what was last decided about it. Either may be unknown by itself.
 #[derive(Debug)]
@@ -97,7 +97,7 @@ async fn holds_items(
     let query = Query { consistency: Consistency::Strong, ..all };
     let placement = known.metadata.placement;
     let page =
-        lane_page(directory, &query, placement, placement.first(), &Position::Start, 1, deadline)
+        shard_page(directory, &query, placement, placement.first(), &Position::Start, 1, deadline)
             .await?;
     Ok(!page.items.is_empty())
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::model::lease::{Deadline, Reading};
+use crate::model::lease::{Deadline, Moment};
 use crate::model::settings::Settings;
 use crate::ports::{Clock, Entropy, ItemStore, RecordStore, World};
 use crate::usecases::retry::Attempts;
@@ -36,7 +36,7 @@ impl Context {
     }
 
     /// The time, for the deadlines of requests.
-    pub fn now(&self) -> Reading {
+    pub fn now(&self) -> Moment {
         self.clock().now()
     }
 

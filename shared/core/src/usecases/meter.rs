@@ -11,7 +11,7 @@ use xxhash_rust::xxh64::Xxh64;
 
 use crate::decide::chance;
 use crate::decide::evidence::COMPLETE_AFTER;
-use crate::model::lease::{Dated, Reading};
+use crate::model::lease::{Dated, Moment};
 use crate::model::ledger::sample::{self, RESENT_WITHIN, Samples};
 use crate::model::ledger::{Addition, Bucket, CLASSES, Ledger, LedgerKind, Measures, Span};
 use crate::model::policy::Access;
@@ -25,7 +25,7 @@ pub(crate) struct Meter {
 
 /// An operation, when its request comes in.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Arrival<'a> {
+pub(crate) struct Incoming<'a> {
     pub(crate) partition: &'a PartitionKey,
     /// The item; none for a query.
     pub(crate) item: Option<&'a ItemKey>,
@@ -149,12 +149,12 @@ impl Meter {
     }
 
     /// The time by DynamoDB's clock, as far as it is known.
-    pub(crate) fn now(&self, now: Reading) -> Duration {
+    pub(crate) fn now(&self, now: Moment) -> Duration {
         self.lock().corrected(now)
     }
 
     /// Takes note of an operation that comes in, unless it is one that was refused a moment ago.
-    pub(crate) fn arrived(&self, arrival: Arrival<'_>, now: Reading) {
+    pub(crate) fn arrived(&self, arrival: Incoming<'_>, now: Moment) {
         let mut state = self.lock();
         let at = state.corrected(now);
         let hash = arrival.item.map(hash);
@@ -187,7 +187,7 @@ impl Meter {
         partition: &PartitionKey,
         access: Access,
         units: f64,
-        now: Reading,
+        now: Moment,
     ) {
         let mut state = self.lock();
         let at = state.corrected(now);
@@ -201,7 +201,7 @@ impl Meter {
     }
 
     /// Takes note of a throttle.
-    pub(crate) fn throttled(&self, partition: &PartitionKey, now: Reading) {
+    pub(crate) fn throttled(&self, partition: &PartitionKey, now: Moment) {
         let mut state = self.lock();
         let (at, seen) = (now.boot, state.seen(partition));
         let since = seen.throttled.filter(|(_, last)| *last + THROTTLED_FOR >= at);
@@ -214,12 +214,12 @@ impl Meter {
 
     /// Takes note of an operation that was answered as throttled. Its client may send it again, and demands
     /// no more by that.
-    pub(crate) fn refused(&self, key: &ItemKey, now: Reading) {
+    pub(crate) fn refused(&self, key: &ItemKey, now: Moment) {
         self.lock().refused.put(hash(key), now.boot + RESENT_WITHIN);
     }
 
     /// Takes note of a write that was done, or answered as throttled.
-    pub(crate) fn answered(&self, key: &ItemKey, is_throttled: bool, now: Reading) {
+    pub(crate) fn answered(&self, key: &ItemKey, is_throttled: bool, now: Moment) {
         let mut state = self.lock();
         let at = state.corrected(now);
         let hash = hash(key);
@@ -238,7 +238,7 @@ impl Meter {
     }
 
     /// Has this environment decide on a collection when the last second is complete.
-    pub(crate) fn decide_later(&self, partition: &PartitionKey, now: Reading) {
+    pub(crate) fn decide_later(&self, partition: &PartitionKey, now: Moment) {
         let mut state = self.lock();
         let into = into_second(state.corrected(now));
         let wait = COMPLETE_AFTER.saturating_sub(into);
@@ -252,7 +252,7 @@ impl Meter {
         partition: &PartitionKey,
         access: Access,
         capacity: f64,
-        now: Reading,
+        now: Moment,
         draw: u64,
     ) -> Option<Due> {
         let mut state = self.lock();
@@ -338,7 +338,7 @@ impl Meter {
     pub(crate) fn load_due(
         &self,
         partition: &PartitionKey,
-        now: Reading,
+        now: Moment,
         draw: u64,
     ) -> Option<Addition> {
         let mut state = self.lock();
@@ -376,7 +376,7 @@ impl Meter {
         partition: &PartitionKey,
         kind: LedgerKind,
         answer: &Dated<Ledger>,
-        now: Reading,
+        now: Moment,
     ) {
         let mut state = self.lock();
         if let Some(server_secs) = answer.server_secs {
@@ -432,7 +432,7 @@ impl Meter {
 }
 
 impl State {
-    fn corrected(&self, now: Reading) -> Duration {
+    fn corrected(&self, now: Moment) -> Duration {
         let ahead = Duration::from_secs(self.ahead_secs.unsigned_abs());
         if self.ahead_secs < 0 { now.wall.saturating_sub(ahead) } else { now.wall + ahead }
     }

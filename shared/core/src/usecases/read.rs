@@ -14,7 +14,7 @@ use crate::usecases::cost::Cost;
 use crate::usecases::directory::{Directory, Known};
 use crate::usecases::fan_out::fan_out;
 use crate::usecases::retry::within;
-use crate::usecases::settle::{Homes, Settling, Unsettled};
+use crate::usecases::settle::{BothHomes, Settling, Unsettled};
 
 /// What a look at all places where an item may lie came to.
 enum Looked {
@@ -98,7 +98,7 @@ impl Lookup<'_> {
             return Ok((Looked::At(found), cost));
         };
         let (found, mut cost) = strong.get_at_each(placement, std::iter::once(new)).await?;
-        if found.iter().any(|item| settles_it(item, known)) {
+        if found.iter().any(|item| answers(item, known)) {
             return Ok((Looked::At(found), cost));
         }
         if settles {
@@ -139,7 +139,7 @@ impl Lookup<'_> {
             }
         };
         let at = |shard| self.at(known.metadata.placement, shard);
-        let homes = Homes { old: at(old), new: at(new) };
+        let homes = BothHomes { old: at(old), new: at(new) };
         let mut settling = Settling::new(self.directory.context().items(), &homes, known);
         let bringing = settling.bring_observed(seen.clone());
         let settled = within(self.directory.clock(), self.deadline, bringing).await;
@@ -173,7 +173,7 @@ impl Lookup<'_> {
             }
         }
         let marked_at = found.iter().rfind(|(_, item)| is_marker_of(item, known));
-        if !found.values().any(|item| settles_it(item, known))
+        if !found.values().any(|item| answers(item, known))
             && let Some((old, _)) = marked_at
         {
             let new = reshard.new_home(self.key);
@@ -271,7 +271,7 @@ pub(crate) fn possible_shards(
 
 /// Whether an item answers a read without a look at its other home: it is live, or shows that the
 /// metadata is out of date.
-fn settles_it(item: &StoredItem, known: &Known) -> bool {
+fn answers(item: &StoredItem, known: &Known) -> bool {
     item.is_live() || item.generation > known.metadata.generation
 }
 

@@ -18,7 +18,7 @@ use crate::usecases::batch::{BatchGot, BatchRead, MAX_BATCH_GETS, refuse_duplica
 use crate::usecases::collection::{Activity, activity, collection};
 use crate::usecases::cost::Cost;
 use crate::usecases::directory::Directory;
-use crate::usecases::meter::Arrival;
+use crate::usecases::meter::Incoming;
 use crate::usecases::query::cursor::Cursor;
 use crate::usecases::query::{PageBudget, Query, QueryPage, read_page};
 use crate::usecases::read::Lookup;
@@ -166,7 +166,7 @@ impl Reader {
 
     /// Takes note of a read that comes in.
     fn arrived(&self, partition: &PartitionKey, item: Option<&ItemKey>, access: Access) {
-        let arrival = Arrival { partition, item, access, units: None };
+        let arrival = Incoming { partition, item, access, units: None };
         self.watch.meter.arrived(arrival, self.directory.now());
     }
 

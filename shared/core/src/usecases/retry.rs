@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures_util::future::{Either, select};
 
 use crate::model::error::{Code, Error};
-use crate::model::lease::{Deadline, Reading};
+use crate::model::lease::{Deadline, Moment};
 use crate::ports::{Clock, Entropy, StoreError};
 
 /// Exponential back-off with full jitter: a delay drawn evenly between zero and a bound that
@@ -82,7 +82,7 @@ impl<'a> Attempts<'a> {
     }
 
     /// For how long what is throttled may be tried yet.
-    pub(crate) fn patience(&self, now: Reading) -> Duration {
+    pub(crate) fn patience(&self, now: Moment) -> Duration {
         self.deadline.of_throttled().remaining(now)
     }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use dynashard_keys::{PartitionKey, Placement, ShardCount};
 
-use crate::decide::next_step::{NextStep, Sight, plan};
+use crate::decide::next_step::{NextStep, Observation, plan};
 use crate::model::error::{Code, Error};
 use crate::model::grant::Grant;
 use crate::model::lease::Deadline;
@@ -235,7 +235,7 @@ impl Scaler {
             return Ok(RequestOutcome::accepted(metadata));
         }
         let now_secs = self.directory.lease().epoch_secs();
-        match check_change(metadata, now_secs, self.directory.lease().waits().settle) {
+        match check_change(metadata, now_secs, self.directory.lease().waits().leases_end) {
             Ok(()) => {}
             Err(Hindrance::TooSoon { until_secs }) => {
                 return Ok(RequestOutcome::TooSoon { until_secs });
@@ -282,7 +282,7 @@ impl Scaler {
         let (job, now) = self.directory.records().job(partition, deadline).await?;
         let waits = self.directory.lease().waits();
         // An operator's command sees as much as a rebalancer that has just begun.
-        let sight = Sight { now, unchanged_for: Duration::ZERO };
+        let sight = Observation { now, unchanged_for: Duration::ZERO };
         let step = job.as_ref().map(|job| plan(&known.metadata, job, sight, waits));
         Ok(ScalingStatus {
             stage: stage(&known.metadata, job.as_ref(), target),

@@ -13,7 +13,7 @@ use crate::usecases::retry::refusal;
 
 /// Both homes of an item that a reshard moves.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Homes {
+pub(crate) struct BothHomes {
     pub(crate) old: PhysicalKey,
     pub(crate) new: PhysicalKey,
 }
@@ -88,14 +88,14 @@ pub(crate) enum Brought {
 /// The steps that bring one item to its new home, under the metadata in hand (protocol: "Steps").
 pub(crate) struct Settling<'a> {
     items: &'a dyn ItemStore,
-    homes: &'a Homes,
+    homes: &'a BothHomes,
     known: &'a Known,
     consumed_wcu: f64,
     found_live: bool,
 }
 
 impl<'a> Settling<'a> {
-    pub(crate) fn new(items: &'a dyn ItemStore, homes: &'a Homes, known: &'a Known) -> Self {
+    pub(crate) fn new(items: &'a dyn ItemStore, homes: &'a BothHomes, known: &'a Known) -> Self {
         Self { items, homes, known, consumed_wcu: 0.0, found_live: false }
     }
 

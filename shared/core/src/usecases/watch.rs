@@ -11,10 +11,10 @@ use lru::LruCache;
 
 use crate::decide::evidence::COMPLETE_AFTER;
 use crate::decide::shard_count::{Cause, Evidence, decide};
-use crate::model::decision::{Action, Decision, Diagnosis, Outcome};
+use crate::model::decision::{CountChange, Decision, Diagnosis, Outcome};
 use crate::model::error::{Code, Error};
 use crate::model::history::DecidedBy;
-use crate::model::lease::{Deadline, Reading};
+use crate::model::lease::{Deadline, Moment};
 use crate::model::ledger::{Addition, Ledger, LedgerKind, Span};
 use crate::model::metadata::CollectionMetadata;
 use crate::model::policy::{Access, Hindrance, PartitionLimits, ScalingMode};
@@ -174,7 +174,7 @@ impl Watch {
         let load = Ledger::default();
         let evidence = Evidence { metadata: seen, heat: &heat, load: &load, cause, now };
         let mut decision = decide(evidence, settings, directory.lease().waits());
-        if matches!(decision.action, Action::Grow(_)) && seen.is_enlisted() {
+        if matches!(decision.action, CountChange::Grow(_)) && seen.is_enlisted() {
             // What it asked for in the last minutes may tell that it will need more.
             if let Ok(load) =
                 directory.records().ledger(partition, LedgerKind::Load, beside.deadline).await
@@ -319,13 +319,13 @@ impl Watch {
     fn tell_failure(&self, seen: &CollectionMetadata, error: &Error) {
         let Some(telemetry) = &self.telemetry else { return };
         // By code, so that a passing failure does not hide a lasting one.
-        if self.is_news(Some(seen), format!("{:?}", error.code()), Reading::default()) {
+        if self.is_news(Some(seen), format!("{:?}", error.code()), Moment::default()) {
             telemetry.failed(&seen.partition, error);
         }
     }
 
     /// Whether this was not told of the collection in its state, or of all collections, a moment ago.
-    fn is_news(&self, of: Option<&CollectionMetadata>, what: String, now: Reading) -> bool {
+    fn is_news(&self, of: Option<&CollectionMetadata>, what: String, now: Moment) -> bool {
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         let key = (of.map(|seen| seen.partition.clone()), what);
         let now_rev = of.map_or(0, |seen| seen.rev);
@@ -339,12 +339,12 @@ impl Watch {
 
     /// The right to report a collection. `None` if another request of this environment has it: nobody
     /// waits for that.
-    fn turn<'a>(&'a self, partition: &'a PartitionKey) -> Option<Turn<'a>> {
+    fn turn<'a>(&'a self, partition: &'a PartitionKey) -> Option<Reporting<'a>> {
         let mut under_way = self.under_way.lock().unwrap_or_else(PoisonError::into_inner);
         if !under_way.insert(partition.clone()) {
             return None;
         }
-        Some(Turn { under_way: &self.under_way, partition })
+        Some(Reporting { under_way: &self.under_way, partition })
     }
 }
 
@@ -357,12 +357,12 @@ fn is_elected(reports: f64) -> bool {
 }
 
 /// See [`Watch::turn`]. It ends when it is dropped.
-struct Turn<'a> {
+struct Reporting<'a> {
     under_way: &'a Mutex<HashSet<PartitionKey>>,
     partition: &'a PartitionKey,
 }
 
-impl Drop for Turn<'_> {
+impl Drop for Reporting<'_> {
     fn drop(&mut self) {
         let mut under_way = self.under_way.lock().unwrap_or_else(PoisonError::into_inner);
         under_way.remove(self.partition);

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use dynashard_core::{
-    Access, Action, Addition, Bucket, Cause, CollectionMetadata, Decision, Evidence, Figure,
+    Access, Addition, Bucket, Cause, CollectionMetadata, CountChange, Decision, Evidence, Figure,
     Ledger, Measures, PartitionLimits, Phase, Settings, ShrinkPolicy, Span, Throttle, Waits,
     decide, decide_shrink,
 };
@@ -178,15 +178,15 @@ proptest! {
         let decision = decided(&metadata, (&ledgers.0, &ledgers.1), &led, &settings);
         let present = metadata.number_of_shards;
         match decision.action {
-            Action::None => {}
-            Action::Grow(to) => {
+            CountChange::None => {}
+            CountChange::Grow(to) => {
                 prop_assert!(to > present && to <= settings.max_shards);
                 prop_assert!(to.get() <= 16 * present.get());
                 prop_assert_eq!(metadata.placement.check(to), Ok(()));
                 prop_assert_eq!(metadata.phase, Phase::Stable);
                 prop_assert_eq!(&decision.hindrance, &None);
             }
-            Action::TurnRound(to) => {
+            CountChange::TurnRound(to) => {
                 let (Phase::Forward { from, to: fewer } | Phase::Move { from, to: fewer }) =
                     metadata.phase
                 else {
@@ -194,7 +194,7 @@ proptest! {
                 };
                 prop_assert!(to == from && fewer < from);
             }
-            Action::Shrink(_) => return Err(TestCaseError::fail("only a schedule shrinks")),
+            CountChange::Shrink(_) => return Err(TestCaseError::fail("only a schedule shrinks")),
         }
         prop_assert!(!decision.to_string().is_empty() && !decision.code().is_empty());
     }
@@ -207,8 +207,8 @@ proptest! {
     ) {
         let decision = shrunk(&metadata, &load, &settings);
         match decision.action {
-            Action::None => {}
-            Action::Shrink(to) => {
+            CountChange::None => {}
+            CountChange::Shrink(to) => {
                 prop_assert!(to >= metadata.min_shards);
                 prop_assert!(2 * to.get() <= metadata.number_of_shards.get());
                 prop_assert_eq!(metadata.placement.check(to), Ok(()));
@@ -236,7 +236,7 @@ proptest! {
         let rates = minutes.iter().map(|part| part * capacity);
         add_rates(&mut load, Span::Minute, "write_units", rates, 1);
         let decision = decided(&metadata, (&heat, &load), &led, &settings);
-        prop_assert_eq!(decision.action, Action::None, "{}", decision);
+        prop_assert_eq!(decision.action, CountChange::None, "{}", decision);
     }
 
     #[test]
@@ -292,7 +292,7 @@ proptest! {
         let mut load = Ledger::default();
         add_rates(&mut load, Span::Hour, "write_units", [demand; 6].into_iter(), 1);
         let after = shrunk(&grown, &load, &settings);
-        prop_assert_eq!(after.action, Action::None, "{}", after);
+        prop_assert_eq!(after.action, CountChange::None, "{}", after);
     }
 
     #[test]

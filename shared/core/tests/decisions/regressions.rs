@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use dynashard_core::{
-    Access, Action, Cause, Decision, Diagnosis, Evidence, Figure, Hindrance, Ledger, Phase,
+    Access, Cause, CountChange, Decision, Diagnosis, Evidence, Figure, Hindrance, Ledger, Phase,
     Settings, Span, Throttle, Waits, decide, decide_shrink, most_moves_per_sec,
 };
 use dynashard_keys::Placement;
@@ -58,10 +58,13 @@ fn regression_a_shrink_that_moves_for_hours_kept_the_next_growth_away() {
     let mut load = with_load(Span::Hour, "write_units", &[300.0; 6], 1);
     add_rates(&mut load, Span::Hour, "writes", [300.0; 6].into_iter(), 1);
     let decision = shrink(16, &load, now(), &Settings::default());
-    assert_eq!((decision.action, decision.hindrance), (Action::None, Some(Hindrance::TooLong)));
+    assert_eq!(
+        (decision.action, decision.hindrance),
+        (CountChange::None, Some(Hindrance::TooLong))
+    );
     let load = with_load(Span::Hour, "write_units", &[5.0; 6], 1);
     let decision = shrink(16, &load, now(), &Settings::default());
-    assert_eq!(decision.action, Action::Shrink(count(1)));
+    assert_eq!(decision.action, CountChange::Shrink(count(1)));
 }
 
 /// The last shard was taken to take all of its units from the mover, which leaves a fifth to clients: 450,000 items were
@@ -81,7 +84,10 @@ fn regression_a_shrink_reckoned_with_more_than_the_mover_gives_to_a_shard() {
     let decision = shrink(16, &load, now(), &Settings::default());
     let items = decision.figures.payback.expect("a payback").items;
     assert!((400_000.0..460_000.0).contains(&items), "{items}");
-    assert_eq!((decision.action, decision.hindrance), (Action::None, Some(Hindrance::TooLong)));
+    assert_eq!(
+        (decision.action, decision.hindrance),
+        (CountChange::None, Some(Hindrance::TooLong))
+    );
 }
 
 /// It was asked for little in the ten minutes since environments have begun to report, and nobody knew of the
@@ -100,7 +106,10 @@ fn regression_a_shrink_was_decided_on_that_grow_keys_do_not_allow() {
     let load = with_load(Span::Hour, "write_units", &[5.0; 6], 1);
     let grow_keys = "USER#*".parse().expect("patterns");
     let decision = shrink(8, &load, now(), &Settings { grow_keys, ..Settings::default() });
-    assert_eq!((decision.action, decision.hindrance), (Action::None, Some(Hindrance::NotAllowed)));
+    assert_eq!(
+        (decision.action, decision.hindrance),
+        (CountChange::None, Some(Hindrance::NotAllowed))
+    );
 }
 
 /// Writes go to the shards that are left from the beginning of a shrink on, and the demand was compared with
@@ -110,10 +119,10 @@ fn regression_a_shrink_did_not_turn_round_while_it_was_in_forward() {
     let heat = with_load(Span::Second, "write_units", &[3_000.0; 6], 2);
     let phase = Phase::Forward { from: count(8), to: count(2) };
     let decision = throttled_write(8, phase, &heat, &Ledger::default());
-    assert_eq!(decision.action, Action::TurnRound(count(8)));
+    assert_eq!(decision.action, CountChange::TurnRound(count(8)));
     let phase = Phase::Forward { from: count(8), to: count(16) };
     let decision = throttled_write(8, phase, &heat, &Ledger::default());
-    assert_eq!(decision.action, Action::None, "growth takes nothing away");
+    assert_eq!(decision.action, CountChange::None, "growth takes nothing away");
 }
 
 /// A ramp that had ended half an hour ago doubled what was expected.
@@ -126,8 +135,8 @@ fn regression_a_ramp_of_half_an_hour_ago_made_a_growth_larger() {
         throttled_write(4, Phase::Stable, &heat, &load)
     };
     let (recent, old) = (decide_at(1), decide_at(30));
-    assert_eq!((recent.diagnosis, recent.action), (Diagnosis::Ramp, Action::Grow(count(16))));
-    assert_eq!((old.diagnosis, old.action), (Diagnosis::HotKey, Action::Grow(count(8))));
+    assert_eq!((recent.diagnosis, recent.action), (Diagnosis::Ramp, CountChange::Grow(count(16))));
+    assert_eq!((old.diagnosis, old.action), (Diagnosis::HotKey, CountChange::Grow(count(8))));
 
     // Minutes without traffic lay between those that were taken for neighbours.
     let gaps = [900.0, 0.0, 0.0, 0.0, 1_000.0, 0.0];
@@ -186,9 +195,9 @@ fn regression_a_step_was_sized_from_the_calm_before_it() {
         throttled_write(1, Phase::Stable, &heat, &Ledger::default())
     };
     let first = decide_after(&[5_000.0]);
-    assert_eq!((first.diagnosis, first.action), (Diagnosis::TooLittleEvidence, Action::None));
-    assert_eq!(decide_after(&[5_000.0, 9_000.0]).action, Action::Grow(count(16)));
-    assert_eq!(decide_after(&[9_000.0; 3]).action, Action::Grow(count(16)));
+    assert_eq!((first.diagnosis, first.action), (Diagnosis::TooLittleEvidence, CountChange::None));
+    assert_eq!(decide_after(&[5_000.0, 9_000.0]).action, CountChange::Grow(count(16)));
+    assert_eq!(decide_after(&[9_000.0; 3]).action, CountChange::Grow(count(16)));
 }
 
 /// The batch itself was left out, and of the seconds after it the mean was nothing.
@@ -211,5 +220,8 @@ fn regression_a_load_that_doubled_in_half_an_hour_was_no_ramp() {
     let (heat, cause) = (Ledger::default(), Cause::Time);
     let evidence = Evidence { metadata: &metadata, heat: &heat, load: &load, cause, now: now() };
     let decision = decide(evidence, &settings, Waits::of(&settings));
-    assert_eq!((decision.diagnosis, decision.action), (Diagnosis::Ramp, Action::Grow(count(8))));
+    assert_eq!(
+        (decision.diagnosis, decision.action),
+        (Diagnosis::Ramp, CountChange::Grow(count(8)))
+    );
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use dynashard_core::ports::{self, Clock};
 use dynashard_core::{
-    Advance, Code, CollectionMetadata, Deadline, Directory, Known, Settings, settle_time,
+    Advance, Code, CollectionMetadata, Deadline, Directory, Known, Settings, leases_end,
 };
 use dynashard_keys::{PartitionKey, Placement, ShardCount};
 use dynashard_testkit::{
@@ -170,7 +170,7 @@ fn regression_a_growth_that_was_in_force_was_noticed_when_the_lease_ended() {
         }
         world.clock.advance(tick);
     }
-    let due = settle_time(LEASE);
+    let due = leases_end(LEASE);
     let after = |look: &Duration| look.checked_sub(due).map(|after| after.as_millis());
     let late = looks.iter().filter_map(after).collect::<Vec<_>>();
     assert_eq!(
@@ -256,7 +256,7 @@ fn metadata_that_the_directory_never_lists_is_reported() {
     assert_eq!(error.code(), Code::CorruptData);
     assert!(error.message().contains("the directory does not list it"), "{error}");
     let waited = world.clock.now().certainly_since(began);
-    assert!(waited >= settle_time(LEASE), "transactions may show in part: {waited:?}");
+    assert!(waited >= leases_end(LEASE), "transactions may show in part: {waited:?}");
 }
 
 /// The time that the read of the metadata took counted as time for which the directory had not listed it. The simulation
@@ -266,7 +266,7 @@ fn regression_a_slow_read_of_metadata_was_taken_for_a_directory_that_never_lists
     let world = World::new();
     let listed = metadata(1, 4, Placement::Xxh64);
     world.memory.place_unlisted_metadata(listed.clone());
-    let (memory, pass) = (world.memory.clone(), world.passing(settle_time(LEASE) * 2));
+    let (memory, pass) = (world.memory.clone(), world.passing(leases_end(LEASE) * 2));
     let slow = Fault::after(move || {
         pass();
         memory.place_metadata(listed);

@@ -7,7 +7,7 @@ use dynashard_core::ports::{Clock, Consistency, StoreError};
 use dynashard_core::query::{PageBudget, Query};
 use dynashard_core::{
     Advance, Code, CollectionMetadata, Generation, HistoryEntry, Phase, Precondition, Reader,
-    ScalingMode, ScalingPolicy, Settings, Sweep, Throttle, Writer, settle_time,
+    ScalingMode, ScalingPolicy, Settings, Sweep, Throttle, Writer, leases_end,
 };
 use dynashard_keys::{PartitionKey, Placement, ShardId};
 use dynashard_testkit::{Fault, Operation, block_on};
@@ -94,7 +94,7 @@ fn readers_take_the_new_shards_before_writers_do() {
 
     let begun = world.clock.now();
     let Advance::Finished(finished) = advance(&world) else { panic!("a growth runs") };
-    assert!(world.clock.now().certainly_since(begun) >= settle_time(LEASE));
+    assert!(world.clock.now().certainly_since(begun) >= leases_end(LEASE));
     assert_eq!(finished, metadata(&world));
     assert_eq!((finished.phase, finished.number_of_shards), (Phase::Stable, count(2)));
     assert_eq!(finished.generation, Generation::new(2));
@@ -266,7 +266,7 @@ fn a_growth_ends_however_often_its_rebalancer_is_killed() {
             other => panic!("{other:?}"),
         }
     }
-    let settle = settle_time(LEASE);
+    let settle = leases_end(LEASE);
     assert!(in_force_after.expect("the new count") >= settle);
     assert!(world.clock.now().certainly_since(begun) >= settle * 2, "leases on forward, too");
     assert_eq!(world.memory.stored_job(&partition()), None);
@@ -361,7 +361,7 @@ fn an_operator_asks_for_a_count_without_waiting_for_a_cooldown() {
     let soon = world.deadline_in(Duration::from_secs(2));
     let refused = block_on(world.scaler().request_count(&partition(), count(6), soon));
     assert_eq!(code(refused), Code::ReshardTooSoon);
-    world.clock.advance(settle_time(LEASE) + Duration::from_secs(1));
+    world.clock.advance(leases_end(LEASE) + Duration::from_secs(1));
     assert_eq!(scale(5).expect("nothing to do").rev, 4);
     assert_eq!(code(scale(257)), Code::BadShardCount);
 }

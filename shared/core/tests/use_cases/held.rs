@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use dynashard_core::ports::{Clock, Consistency, StoreError};
 use dynashard_core::{
-    AttributeValue, BatchOperation, Code, Deadline, Error, NewItem, Phase, Precondition, Reading,
+    AttributeValue, BatchOperation, Code, Deadline, Error, Moment, NewItem, Phase, Precondition,
     Settings, Throttle,
 };
 use dynashard_keys::{ItemKey, PartitionKey, Placement};
@@ -46,7 +46,7 @@ fn put(world: &World) -> Result<(), Error> {
     block_on(writer.put(&item, Precondition::None, deadline(world))).map(drop)
 }
 
-fn since(world: &World, begun: Reading) -> Duration {
+fn since(world: &World, begun: Moment) -> Duration {
     world.clock.now().certainly_since(begun)
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use dynashard_core::ports::Clock;
 use dynashard_core::{
     Advance, Error, Job, LaneKey, PartitionLimits, Rebalancer, ServerTime, Settings, StoredItem,
-    Waits, settle_time,
+    Waits, leases_end,
 };
 use dynashard_keys::Placement;
 use dynashard_testkit::{Fault, Operation, block_on};
@@ -384,7 +384,7 @@ fn regression_an_overloaded_source_held_a_slice_for_longer_than_it_goes_through_
     let begun = world.clock.now();
     assert_eq!(advance(&world, &rebalancer, SLICE), Ok(Advance::Yielded));
     let taken = world.clock.now().certainly_since(begun);
-    let most = settle_time(Settings::default().lease_term) + Duration::from_secs(15);
+    let most = leases_end(Settings::default().lease_term) + Duration::from_secs(15);
     assert!(taken < most, "{taken:?}");
 }
 

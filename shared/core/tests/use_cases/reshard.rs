@@ -10,7 +10,7 @@ use dynashard_core::ports::{Clock, Consistency, StoreError};
 use dynashard_core::query::{PageBudget, Query, Strategy};
 use dynashard_core::{
     Advance, Code, CollectionMetadata, Error, Generation, Job, Phase, Precondition, Settings,
-    StoredItem, Version, settle_time,
+    StoredItem, Version, leases_end,
 };
 use dynashard_keys::{Placement, ShardId};
 use dynashard_testkit::{Fault, Operation, Requests, block_on};
@@ -137,7 +137,7 @@ pub(crate) fn in_forward(text: Option<&str>) -> World {
 
 pub(crate) fn in_move(text: Option<&str>) -> World {
     let world = in_forward(None);
-    let moved = advance(&world, settle_time(LEASE) + Duration::from_secs(8));
+    let moved = advance(&world, leases_end(LEASE) + Duration::from_secs(8));
     assert!(matches!(moved, Ok(Advance::Waiting { .. })), "{moved:?}");
     assert_eq!(metadata(&world).phase, Phase::Move { from: count(1), to: count(2) });
     // As a late request would put it there.
@@ -174,7 +174,7 @@ fn a_collection_changes_its_count_and_every_item_its_home() {
             assert_eq!(world.memory.stored_job(&partition()), None);
             assert_at_home(&world, placement, *to);
             assert_eq!(walk(&world, Strategy::Ordered, true), expected, "{from} -> {to}");
-            world.clock.advance(settle_time(LEASE) + Duration::from_secs(1));
+            world.clock.advance(leases_end(LEASE) + Duration::from_secs(1));
         }
     }
 }
@@ -207,7 +207,7 @@ fn a_collection_is_read_whole_in_every_phase_and_direction() {
     check(&world, "touched in forward");
     assert_eq!(get(&world, "003").map(|item| text_of(&item)), Ok("again".to_owned()));
     assert_eq!(get(&world, "004").map(|item| text_of(&item)), Ok("004".to_owned()));
-    let time = settle_time(LEASE) + Duration::from_secs(10);
+    let time = leases_end(LEASE) + Duration::from_secs(10);
     assert!(matches!(advance(&world, time), Ok(Advance::Waiting { .. } | Advance::Yielded)));
     assert!(matches!(metadata(&world).phase, Phase::Move { .. }));
     check(&world, "move");
@@ -662,7 +662,7 @@ fn a_slice_says_how_many_items_it_has_moved() {
     slice.advance.expect("to its end");
     let reshard = slice.reshard.expect("items were moved");
     assert_eq!(usize::try_from(reshard.items_moved), Ok(leaving));
-    assert!(Duration::from_secs(reshard.age_secs) >= settle_time(LEASE) * 3, "forward, H, V");
+    assert!(Duration::from_secs(reshard.age_secs) >= leases_end(LEASE) * 3, "forward, H, V");
     assert_eq!(reshard.progress.source_shards_done, 1);
     let again = block_on(world.rebalancer().advance(&partition(), 0, world.deadline_in(LONG)));
     assert_eq!((again.advance, again.reshard), (Ok(Advance::Nothing), None));
@@ -709,7 +709,7 @@ fn a_reshard_waits_until_leases_on_the_last_one_have_ended() {
     let soon = world.deadline_in(Duration::from_secs(2));
     let refused = block_on(world.scaler().request_count(&partition(), count(4), soon));
     assert_eq!(code(refused), Code::ReshardTooSoon);
-    world.clock.advance(settle_time(LEASE) + Duration::from_secs(1));
+    world.clock.advance(leases_end(LEASE) + Duration::from_secs(1));
     // The markers may still be there: the next job removes them with its own.
     assert!(metadata(&world).cleanup_pending);
     let mut tries = 0;
@@ -736,7 +736,7 @@ fn regression_an_operator_was_refused_because_a_rebalancer_had_noted_its_progres
     while job(&world).closed_seen.is_none() {
         advance(&world, Duration::from_millis(2_100)).expect("a slice");
     }
-    world.clock.advance(settle_time(LEASE) + Duration::from_secs(2));
+    world.clock.advance(leases_end(LEASE) + Duration::from_secs(2));
     let memory = world.memory.clone();
     let faster = Fault::before(move || {
         let job = memory.stored_job(&partition()).expect("a job");
@@ -762,7 +762,7 @@ fn a_random_collection_shrinks_and_keeps_every_item_once() {
         block_on(writer.delete(&key(sk), Precondition::None, world.deadline())).expect("done");
     };
     delete("000");
-    let time = settle_time(LEASE) + Duration::from_secs(10);
+    let time = leases_end(LEASE) + Duration::from_secs(10);
     advance(&world, time).expect("as far as the move");
     assert!(matches!(metadata(&world).phase, Phase::Move { .. }));
     delete("001");
@@ -875,7 +875,7 @@ fn regression_to_turn_round_was_taken_back_and_begun_all_the_same() {
         advance(&world, Duration::from_millis(2_100)).expect("a slice");
         world.clock.advance(Duration::from_secs(1));
     }
-    world.clock.advance(settle_time(LEASE) + Duration::from_secs(1));
+    world.clock.advance(leases_end(LEASE) + Duration::from_secs(1));
     let memory = world.memory.clone();
     let taken_back = Fault::before(move || {
         let job = memory.stored_job(&partition()).expect("a job");
@@ -897,7 +897,7 @@ fn regression_a_delete_missed_an_item_whose_arrival_was_not_visible_yet() {
     let drained = in_shard_of(Placement::Random, "a", 2);
     world.memory.place(&drained, stored("before", 1));
     scale(&world, 1).expect("it begins");
-    let time = settle_time(LEASE) + Duration::from_secs(8);
+    let time = leases_end(LEASE) + Duration::from_secs(8);
     advance(&world, time).expect("as far as the move");
     assert_eq!(world.memory.stored(&drained), Some(marker(2)));
     let arrived =

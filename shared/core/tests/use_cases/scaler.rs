@@ -8,7 +8,7 @@ use std::time::Duration;
 use dynashard_core::ports::Clock;
 use dynashard_core::{
     Code, CollectionMetadata, Error, Generation, Grant, HistoryEntry, Kind, Phase, Precondition,
-    Settings, Stage, settle_time,
+    Settings, Stage, leases_end,
 };
 use dynashard_keys::{PartitionKey, Placement};
 use dynashard_testkit::{Fault, Operation, block_on};
@@ -359,7 +359,7 @@ fn regression_operators_had_to_ask_again_until_leases_had_ended() {
         let begun = begun.expect("it waits, and begins");
         assert_eq!(begun.phase, Phase::Forward { from: count(2), to: count(4) });
         let waited = world.clock.now().certainly_since(created);
-        let settle = settle_time(LEASE);
+        let settle = leases_end(LEASE);
         let shortly = Duration::from_secs(2);
         assert!(waited >= settle && waited < settle + shortly, "{waited:?} of {settle:?}");
     }

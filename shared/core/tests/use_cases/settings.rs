@@ -5,7 +5,7 @@ use std::time::Duration;
 use dynashard_core::ports::{Clock, StoreError};
 use dynashard_core::{
     ChangeableSetting, Code, Deadline, Directory, Pinned, PinnedTime, Precondition, Settings,
-    SettingsChange, Writer, settle_time,
+    SettingsChange, Writer, leases_end,
 };
 use dynashard_keys::PartitionKey;
 use dynashard_testkit::{Fault, Operation, block_on};
@@ -195,7 +195,7 @@ fn a_lease_changes_while_functions_of_both_terms_act() {
         let completed = block_on(new.pinned().complete(to(to_be), far(&world))).expect("completed");
         assert_eq!(completed.lease_term, PinnedTime::only(to_be));
         let waited = world.clock.now().certainly_since(before);
-        let expected = if from > to_be { settle_time(LONGER) * 2 } else { Duration::ZERO };
+        let expected = if from > to_be { leases_end(LONGER) * 2 } else { Duration::ZERO };
         assert_eq!(waited, expected, "only what becomes shorter has to be waited for");
         world.clock.advance(LONGER);
         assert_eq!(find(&world, &old), Err(Code::SettingsMismatch));
@@ -235,7 +235,7 @@ fn a_change_there_and_back_is_waited_for_anew() {
     let there_and_back = {
         let (world, others) = (&world, &others);
         async move {
-            world.clock.sleep(settle_time(LONGER)).await;
+            world.clock.sleep(leases_end(LONGER)).await;
             let deadline = far(world);
             others.pinned().announce(to(LONGER), deadline).await.expect("announced");
             let back = others.pinned().complete(to(LEASE), world.deadline()).await;
@@ -247,7 +247,7 @@ fn a_change_there_and_back_is_waited_for_anew() {
     let (completed, ()) = block_on(async { futures_util::join!(change, there_and_back) });
     assert_eq!(completed.expect("completed").lease_term, PinnedTime::only(LEASE));
     let waited = world.clock.now().certainly_since(began);
-    assert!(waited >= settle_time(LONGER) * 3, "{waited:?}");
+    assert!(waited >= leases_end(LONGER) * 3, "{waited:?}");
 }
 
 /// A collection of four shards, and a function that has leased the directory and not yet its metadata.

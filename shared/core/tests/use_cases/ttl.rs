@@ -60,7 +60,7 @@ fn regression_a_process_that_had_begun_before_items_expired_let_them_uncover_wha
     block_on(new.lease().hold(world.deadline()))
         .expect("a function that is deployed with the attribute");
     // T' later the old one has read what the new one has pinned.
-    world.clock.advance(dynashard_core::settle_time(crate::world::LEASE));
+    world.clock.advance(dynashard_core::leases_end(crate::world::LEASE));
     let mut attributes = attributes("new");
     attributes.insert(TTL.to_owned(), AttributeValue::Number(1_356_998_400_u64.into()));
     let item = NewItem::new(key(MOVES), attributes, &Settings::default().schema);

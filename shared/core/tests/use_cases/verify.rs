@@ -8,7 +8,7 @@ use dynashard_core::ports::{self, Clock, Entropy, StoreError};
 use dynashard_core::{
     Advance, Code, CollectionMetadata, Deadline, Digest, Directory, Error, Finding, FindingKind,
     Generation, HistoryEntry, Precondition, Rebalancer, Repair, Settings, StoredItem, Tally,
-    Throttle, Verification, VerifyObserver, VerifyOptions, Version, settle_time,
+    Throttle, Verification, VerifyObserver, VerifyOptions, Version, leases_end,
 };
 use dynashard_keys::{PartitionKey, Placement, ShardCount, ShardId, SortKey};
 use dynashard_testkit::{Fault, ManualClock, MemoryStore, Operation, SeededEntropy, block_on};
@@ -259,7 +259,7 @@ fn shards_that_the_collection_once_had_are_looked_at() {
     scale(&world, 16);
     let grown = advance(&world, Duration::from_mins(10));
     assert!(matches!(grown, Advance::Finished(_)), "{grown:?}");
-    world.clock.advance(settle_time(LEASE) * 2);
+    world.clock.advance(leases_end(LEASE) * 2);
     scale(&world, 2);
     let shrunk = advance(&world, Duration::from_mins(10));
     assert!(matches!(shrunk, Advance::Finished(_)), "{shrunk:?}");
@@ -324,7 +324,7 @@ fn damage_is_found_and_repaired_while_a_reshard_runs() {
     let world = world(2);
     world.lay_out(2, 2, Placement::Xxh64);
     scale(&world, 8);
-    advance(&world, settle_time(LEASE) + Duration::from_secs(4));
+    advance(&world, leases_end(LEASE) + Duration::from_secs(4));
     let moves = |sk: &String| home(sk, 2) != home(sk, 8);
     let strays = names().filter(moves).take(2).collect::<Vec<_>>();
     let [beside, alone] = strays.as_slice() else { panic!("items that move") };

@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use dynashard_core::{
-    Access, Action, Cause, CollectionMetadata, Evidence, HistoryEntry, MOVER_PART, Phase,
+    Access, Cause, CollectionMetadata, CountChange, Evidence, HistoryEntry, MOVER_PART, Phase,
     ScalingMode, Settings, Throttle, Waits, decide, decide_shrink,
 };
 use dynashard_keys::{PartitionKey, Placement, ShardCount, ShardId};
@@ -152,7 +152,7 @@ impl<'a> Collection<'a> {
                 metadata.phase = Phase::Stable;
                 metadata.cleanup_pending = true;
                 // By then no lease is on what was before.
-                self.next_secs = Some(second + whole(self.waits.settle));
+                self.next_secs = Some(second + whole(self.waits.leases_end));
             }
             Phase::Stable => {
                 metadata.cleanup_pending = false;
@@ -286,14 +286,14 @@ impl<'a> Collection<'a> {
         Evidence { metadata: &self.metadata, heat, load, cause, now: added(second) }
     }
 
-    fn carry_out(&mut self, second: u32, action: Action) {
+    fn carry_out(&mut self, second: u32, action: CountChange) {
         match action {
             // A change that has closed is cleared up first.
-            Action::Grow(to) | Action::Shrink(to) if self.next_secs.is_none() => {
+            CountChange::Grow(to) | CountChange::Shrink(to) if self.next_secs.is_none() => {
                 self.begin(second, to);
             }
-            Action::None | Action::Grow(_) | Action::Shrink(_) => {}
-            Action::TurnRound(to) => self.then = Some(to),
+            CountChange::None | CountChange::Grow(_) | CountChange::Shrink(_) => {}
+            CountChange::TurnRound(to) => self.then = Some(to),
         }
     }
 
@@ -309,7 +309,7 @@ impl<'a> Collection<'a> {
             let at_secs = metadata.last_updated_secs;
             metadata.shard_history.push(HistoryEntry { at_secs, count: from });
         }
-        self.next_secs = Some(second + whole(self.waits.settle));
+        self.next_secs = Some(second + whole(self.waits.leases_end));
         self.changes.push(Change { second, from: from.get(), to: to.get() });
     }
 }

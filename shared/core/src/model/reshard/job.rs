@@ -255,7 +255,7 @@ impl Job {
         let total = reshard.sources().len();
         let done = self.done.len().min(total);
         let closes_not_before = self.move_seen.map(|seen| {
-            let scan_begins = seen.plus(waits.request_lifetime + waits.settle);
+            let scan_begins = seen.plus(waits.request_lifetime + waits.leases_end);
             scan_begins.plus(waits.before_close())
         });
         let wait_secs = closes_not_before.map(|at| at.0.saturating_sub(now.0));

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::model::lease::settle_time;
+use crate::model::lease::leases_end;
 use crate::model::settings::Settings;
 
 /// A second of DynamoDB's clock, from the `Date` of an answer.
@@ -29,7 +29,7 @@ impl ServerTime {
 pub struct Waits {
     /// T': no lease outlives a change of metadata by more. Also V: how long after a transaction both
     /// its halves are visible.
-    pub settle: Duration,
+    pub leases_end: Duration,
     /// H: how long after its signing a request may still be executed.
     pub request_lifetime: Duration,
 }
@@ -43,13 +43,13 @@ impl Waits {
     /// at the new homes alone, so every replica has to have what arrived there (A5). Where H is shorter, for tests on one
     /// machine, lags are taken to be as much shorter.
     pub(crate) fn before_close(&self) -> Duration {
-        self.settle.max(REPLICA_LAG.min(self.request_lifetime / 32))
+        self.leases_end.max(REPLICA_LAG.min(self.request_lifetime / 32))
     }
 
     /// The waits under these settings.
     pub fn of(settings: &Settings) -> Self {
         Self {
-            settle: settle_time(settings.lease_term),
+            leases_end: leases_end(settings.lease_term),
             request_lifetime: settings.request_lifetime,
         }
     }

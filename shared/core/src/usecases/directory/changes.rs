@@ -7,7 +7,7 @@ use dynashard_keys::{PartitionKey, ShardCount};
 use crate::model::directory_item::DirectoryItem;
 use crate::model::error::{Code, Error};
 use crate::model::grant::{Counted, Grant};
-use crate::model::lease::{Deadline, Lease, Reading};
+use crate::model::lease::{Deadline, Lease, Moment};
 use crate::model::metadata::{CollectionMetadata, Contradiction};
 use crate::model::reshard::Job;
 use crate::ports::{Change, Dated, StoreError};
@@ -91,8 +91,8 @@ impl<'a> Changes<'a> {
             if planned.is_none() && before.then.is_some() {
                 return Ok(BeginOutcome::Running);
             }
-            let settle = self.directory.lease().waits_now(deadline).await?.settle;
-            let until = before.closed_seen.unwrap_or(now).plus(settle);
+            let waits = self.directory.lease().waits_now(deadline).await?;
+            let until = before.closed_seen.unwrap_or(now).plus(waits.leases_end);
             if now < until {
                 return Ok(BeginOutcome::TooSoon { until_secs: until.0 });
             }
@@ -297,7 +297,7 @@ impl<'a> Changes<'a> {
 /// The sending of a change.
 #[derive(Clone, Copy)]
 struct Sent {
-    at: Reading,
+    at: Moment,
     /// Whether the lease of the directory lived.
     was_held: bool,
 }

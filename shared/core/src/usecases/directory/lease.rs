@@ -10,7 +10,7 @@ use futures_util::lock::Mutex as AsyncMutex;
 
 use crate::model::directory_item::DirectoryItem;
 use crate::model::error::{Code, Error};
-use crate::model::lease::{Deadline, Lease, Reading};
+use crate::model::lease::{Deadline, Lease, Moment};
 use crate::model::pinned::Pinned;
 use crate::model::reshard::Waits;
 use crate::ports::{Change, Dated, ReadRecords, StoreError};
@@ -132,7 +132,7 @@ impl DirectoryLease {
     }
 
     /// What is held, if its lease lives.
-    pub(super) fn fresh(&self, now: Reading) -> Option<(Arc<DirectoryItem>, Lease)> {
+    pub(super) fn fresh(&self, now: Moment) -> Option<(Arc<DirectoryItem>, Lease)> {
         self.lock_held().clone().filter(|(_, lease)| lease.is_fresh(now))
     }
 

@@ -10,7 +10,7 @@ use lru::LruCache;
 use xxhash_rust::xxh64::xxh64;
 
 use crate::model::error::{Code, Error};
-use crate::model::lease::{Deadline, Lease, Reading};
+use crate::model::lease::{Deadline, Lease, Moment};
 use crate::model::metadata::{CollectionMetadata, Phase};
 use crate::model::settings::Settings;
 use crate::ports::{Clock, Dated, ReadRecords, StoreError, World};
@@ -87,7 +87,7 @@ impl Directory {
     }
 
     /// The time, for the deadlines of requests.
-    pub fn now(&self) -> Reading {
+    pub fn now(&self) -> Moment {
         self.context.now()
     }
 
@@ -172,7 +172,7 @@ impl Directory {
             // No transaction shows in part for longer (protocol: "Assumptions"). The metadata may have shown at any time
             // before that was answered, and only a read of the directory that began after it counts.
             if first_seen
-                .is_some_and(|seen| began.certainly_since(seen) > self.lease.waits().settle)
+                .is_some_and(|seen| began.certainly_since(seen) > self.lease.waits().leases_end)
             {
                 let why = format!(
                     "the metadata item of {partition:?} exists, although the directory does not list it"
@@ -207,7 +207,9 @@ impl Directory {
         {
             let mut cache = self.lock();
             if let Some(known) = cache.get(partition) {
-                if known.lease.is_fresh(now) && !known.is_move_due(self.lease.waits().settle, now) {
+                if known.lease.is_fresh(now)
+                    && !known.is_move_due(self.lease.waits().leases_end, now)
+                {
                     return Some(known.clone());
                 }
                 cache.pop(partition);
@@ -255,7 +257,7 @@ impl Directory {
 
     /// What a listed collection has for metadata, under a lease from `before` on. One that has none is cold under
     /// the lease of this read: another key has the same hash, or the transaction that enlists it shows in part.
-    async fn read(&self, partition: &PartitionKey, before: Reading) -> Result<Known, StoreError> {
+    async fn read(&self, partition: &PartitionKey, before: Moment) -> Result<Known, StoreError> {
         let Dated { value, server_secs } =
             self.context.store().get::<CollectionMetadata>(partition).await?;
         if let Some(Err(contradiction)) = value.as_ref().map(CollectionMetadata::check) {
@@ -282,7 +284,7 @@ impl Known {
 
     /// Whether the new shards of a growth may be in force, of which the metadata says that they will be `settle` after
     /// it was published. Without another look an environment would keep its writes away from them for most of a lease.
-    fn is_move_due(&self, settle: Duration, now: Reading) -> bool {
+    fn is_move_due(&self, settle: Duration, now: Moment) -> bool {
         if !matches!(self.metadata.phase, Phase::Forward { .. }) {
             return false;
         }

@@ -102,7 +102,7 @@ impl<'a> PinnedSettings<'a> {
             if left.time(setting).longest == value {
                 return Ok(left);
             }
-            let wait = left.waits().settle * TERMS;
+            let wait = left.waits().leases_end * TERMS;
             if wait > deadline.remaining(self.context.clock().now()) {
                 let why = format!(
                     "the change needs {} more seconds: run the same command again",
@@ -120,7 +120,7 @@ impl<'a> PinnedSettings<'a> {
                 }
                 // It may have been changed there and back, so it has to be waited for anew.
                 let is_as_left = pinned.revision == left.revision;
-                let next = if is_as_left { time.settled() } else { time };
+                let next = if is_as_left { time.at_rest() } else { time };
                 Ok(pinned.with(setting, next))
             };
             let settled = self.change(settle, deadline).await?;

@@ -20,9 +20,9 @@ fn item(name: &str) -> ItemKey {
 }
 
 /// So long after the start, an hour after boot.
-fn at(millis: u64) -> Reading {
+fn at(millis: u64) -> Moment {
     let passed = Duration::from_millis(millis);
-    Reading {
+    Moment {
         boot: Duration::from_hours(1) + passed,
         wall: Duration::from_secs(START_SECS) + passed,
         server_secs: None,
@@ -30,22 +30,22 @@ fn at(millis: u64) -> Reading {
 }
 
 /// A reading by a wall clock that is ahead.
-fn ahead(millis: u64, ahead: Duration) -> Reading {
+fn ahead(millis: u64, ahead: Duration) -> Moment {
     let now = at(millis);
-    Reading { wall: now.wall + ahead, ..now }
+    Moment { wall: now.wall + ahead, ..now }
 }
 
 fn second(passed: u64) -> Bucket {
     Bucket { span: Span::Second, start_secs: START_SECS + passed }
 }
 
-fn write(meter: &Meter, key: &ItemKey, units: f64, now: Reading) {
+fn write(meter: &Meter, key: &ItemKey, units: f64, now: Moment) {
     let (partition, access, units) = (&key.partition, Access::Write, Some(units));
-    meter.arrived(Arrival { partition, item: Some(key), access, units }, now);
+    meter.arrived(Incoming { partition, item: Some(key), access, units }, now);
 }
 
 /// What is added if the draw does not stand against it.
-fn report(meter: &Meter, now: Reading) -> Option<Addition> {
+fn report(meter: &Meter, now: Moment) -> Option<Addition> {
     meter.throttled(&partition(), now);
     reported(meter.heat_due(&partition(), Access::Write, 1.0, now, 0))
 }
@@ -380,7 +380,7 @@ fn regression_gets_were_reckoned_as_dear_as_queries() {
         let now = at(operation);
         let (access, units) =
             if operation % 10 == 0 { (Access::Query, 32.0) } else { (Access::Get, 0.5) };
-        let arrival = Arrival { partition: &partition, item: None, access, units: None };
+        let arrival = Incoming { partition: &partition, item: None, access, units: None };
         meter.arrived(arrival, now);
         meter.granted(&partition, access, units, now);
     }

@@ -5,7 +5,7 @@
 //! error that names the shards that are missing.
 
 pub mod cursor;
-pub(crate) mod lanes;
+pub(crate) mod feeds;
 mod moving;
 mod ordered;
 mod page;
@@ -106,14 +106,14 @@ impl Query {
 }
 
 /// Why reading a page ended without one.
-enum Abandon {
+enum NoPage {
     /// An item is ahead of the metadata, or the layout changed while the page was read: begin it
     /// again.
     Redo,
     Failed(Error),
 }
 
-impl From<Error> for Abandon {
+impl From<Error> for NoPage {
     fn from(error: Error) -> Self {
         Self::Failed(error)
     }
@@ -164,8 +164,8 @@ pub(crate) async fn read_page(
         };
         match page {
             Ok(page) => return Ok(page),
-            Err(Abandon::Failed(error)) => return Err(error),
-            Err(Abandon::Redo) => {
+            Err(NoPage::Failed(error)) => return Err(error),
+            Err(NoPage::Redo) => {
                 directory.forget(&query.partition);
                 attempts.refresh().await?;
             }
@@ -178,7 +178,7 @@ async fn renewed(
     directory: &Directory,
     known: &Known,
     deadline: Deadline,
-) -> Result<Known, Abandon> {
+) -> Result<Known, NoPage> {
     let fresh = directory.find(&known.metadata.partition, deadline).await?;
-    if fresh.metadata == known.metadata { Ok(fresh) } else { Err(Abandon::Redo) }
+    if fresh.metadata == known.metadata { Ok(fresh) } else { Err(NoPage::Redo) }
 }

@@ -12,10 +12,10 @@ use crate::usecases::cost::Cost;
 use crate::usecases::directory::{Directory, Known};
 use crate::usecases::fan_out::fan_out_each;
 use crate::usecases::query::cursor::{Cursor, Position};
-use crate::usecases::query::lanes::lane_page;
-use crate::usecases::query::ordered::{SELDOM_DRY, lane_limit, lane_limit_within};
+use crate::usecases::query::feeds::shard_page;
+use crate::usecases::query::ordered::{SELDOM_DRY, feed_limit, feed_limit_within};
 use crate::usecases::query::page::{PageBudget, PageRead, QueryPage};
-use crate::usecases::query::{Abandon, MAX_LIMIT, Query, renewed};
+use crate::usecases::query::{MAX_LIMIT, NoPage, Query, renewed};
 use crate::usecases::read::{Lookup, is_marker_of};
 
 /// What one window of the sort keys holds: everything behind the watermark of the last one, up to
@@ -57,7 +57,7 @@ impl Limits {
         let pilots = (TOLD * from).div_ceil(wanted).clamp(1, from.div_ceil(4));
         let clamped = |limit: usize| limit.max(least).clamp(1, most);
         let piloted = clamped((wanted * pilots).div_ceil(from));
-        let probe = clamped(lane_limit(wanted, to));
+        let probe = clamped(feed_limit(wanted, to));
         // Only where it spares much: where the pilot is full of what moves, it is a request more.
         let probes = to > from && pilots == 1 && 2 * piloted >= LEAST_SPARED * probe;
         // Each further window asks all shards again, and where a probe ends it, little is read in vain.
@@ -66,9 +66,9 @@ impl Limits {
             pilots,
             probe: probes.then(|| (probe, wanted.div_ceil(to))),
             piloted,
-            pilot: if pilots == 1 { piloted } else { clamped(lane_limit(piloted, pilots)) },
-            sources: clamped(lane_limit(wanted, from)),
-            destinations: clamped(lane_limit_within(deviations, wanted, to)),
+            pilot: if pilots == 1 { piloted } else { clamped(feed_limit(piloted, pilots)) },
+            sources: clamped(feed_limit(wanted, from)),
+            destinations: clamped(feed_limit_within(deviations, wanted, to)),
         }
     }
 
@@ -123,7 +123,7 @@ pub(super) async fn moving_page(
     reading: PageRead<'_>,
     reshard: Reshard,
     start: Option<SortKey>,
-) -> Result<QueryPage, Abandon> {
+) -> Result<QueryPage, NoPage> {
     let query = &Query { consistency: Consistency::Strong, ..reading.query.clone() };
     let mut reading = PageRead { query, ..reading };
     let mut watermark = start.clone();
@@ -147,7 +147,7 @@ pub(super) async fn moving_page(
         let Window { items, watermark: covered } = match window {
             Ok(window) => window,
             // What was merged so far is exact; the rest is for another page.
-            Err(Abandon::Failed(error)) if error.is_passing() && watermark != start => {
+            Err(NoPage::Failed(error)) if error.is_passing() && watermark != start => {
                 break true;
             }
             Err(abandon) => return Err(abandon),
@@ -196,7 +196,7 @@ async fn read_window(
     reshard: Reshard,
     start: Option<&SortKey>,
     limits: Limits,
-) -> Result<Window, Abandon> {
+) -> Result<Window, NoPage> {
     let (query, deadline) = (reading.query, reading.deadline);
     let generation = reading.known.metadata.generation;
     let mut covered = Covered::nothing_yet(reading);
@@ -229,7 +229,7 @@ async fn read_window(
     let missing = fan_out_each(lookups.collect::<Vec<_>>(), |(sort, found, cost)| {
         reading.page.pay(cost);
         if found.iter().any(|item| item.generation > generation) {
-            return Err(Abandon::Redo);
+            return Err(NoPage::Redo);
         }
         if let Some(item) = found.into_iter().find(StoredItem::is_live) {
             held += (covered.budget.measure)(&sort, &item);
@@ -257,7 +257,7 @@ async fn read_pilots<'a>(
     limits: Limits,
     start: Option<&SortKey>,
     covered: &mut Covered<'a>,
-) -> Result<Wave, Abandon> {
+) -> Result<Wave, NoPage> {
     let pilots = draw_pilots(directory, reshard, limits.pilots);
     let Some((probe, enough)) = limits.probe else {
         return read_wave(directory, reading, pilots.into_iter(), limits.pilot, start, covered)
@@ -300,7 +300,7 @@ async fn read_wave(
     limit: usize,
     start: Option<&SortKey>,
     covered: &mut Covered<'_>,
-) -> Result<Wave, Abandon> {
+) -> Result<Wave, NoPage> {
     let deadline = reading.deadline;
     let metadata = &reading.known.metadata;
     let (generation, placement) = (metadata.generation, metadata.placement);
@@ -316,7 +316,8 @@ async fn read_wave(
     let requests = shards.map(|shard| {
         let (query, next) = (&query, &next);
         async move {
-            let page = lane_page(directory, query, placement, shard, next, limit, deadline).await?;
+            let page =
+                shard_page(directory, query, placement, shard, next, limit, deadline).await?;
             Ok((shard, page))
         }
     });
@@ -324,7 +325,7 @@ async fn read_wave(
     let missing = fan_out_each(requests.collect::<Vec<_>>(), |(shard, page)| {
         reading.page.pay(Cost::of_page(&page));
         if page.items.iter().any(|(_, item)| item.generation > generation) {
-            return Err(Abandon::Redo);
+            return Err(NoPage::Redo);
         }
         wave.take(shard, page, covered);
         Ok(())

@@ -8,22 +8,22 @@ use dynashard_keys::SortKey;
 use crate::model::error::Error;
 use crate::ports::ShardPage;
 use crate::usecases::directory::{Directory, Known};
-use crate::usecases::query::Abandon;
+use crate::usecases::query::NoPage;
 use crate::usecases::query::cursor::{Cursor, Position};
-use crate::usecases::query::lanes::{Ask, Buffered, Lane, read_lanes};
+use crate::usecases::query::feeds::{Ask, Buffered, Feed, read_feeds};
 use crate::usecases::query::page::{Page, PageRead, QueryPage};
 
-/// How many items to ask each of `lanes` shards for, to merge a page of `wanted`.
+/// How many items to ask each of `feeds` shards for, to merge a page of `wanted`.
 ///
 /// A shard holds its share of the page, give or take its statistical spread: two standard
 /// deviations above the mean seldom run dry, and little is read in vain.
-pub(super) fn lane_limit(wanted: usize, lanes: usize) -> usize {
-    lane_limit_within(SELDOM_DRY, wanted, lanes)
+pub(super) fn feed_limit(wanted: usize, feeds: usize) -> usize {
+    feed_limit_within(SELDOM_DRY, wanted, feeds)
 }
 
 /// How many items to ask for, with so many deviations above the mean.
-pub(super) fn lane_limit_within(deviations: f64, wanted: usize, lanes: usize) -> usize {
-    within(deviations, integral(wanted) / integral(lanes.max(1)), wanted)
+pub(super) fn feed_limit_within(deviations: f64, wanted: usize, feeds: usize) -> usize {
+    within(deviations, integral(wanted) / integral(feeds.max(1)), wanted)
 }
 
 /// How many deviations above its mean a shard is asked for.
@@ -45,11 +45,11 @@ fn integral(n: usize) -> f64 {
     f64::from(u32::try_from(n).unwrap_or(u32::MAX))
 }
 
-/// The head of a lane, ordered so that a [`BinaryHeap`] gives the next item of the query first.
+/// The head of a feed, ordered so that a [`BinaryHeap`] gives the next item of the query first.
 #[derive(Debug, PartialEq, Eq)]
 struct Head {
     key: SortKey,
-    lane: usize,
+    feed: usize,
     ascending: bool,
 }
 
@@ -58,7 +58,7 @@ impl Ord for Head {
         let by_key = self.key.cmp(&other.key);
         let by_key = if self.ascending { by_key.reverse() } else { by_key };
         // Repetitions in a random collection come from the lowest shard, on every page.
-        by_key.then_with(|| other.lane.cmp(&self.lane))
+        by_key.then_with(|| other.feed.cmp(&self.feed))
     }
 }
 
@@ -68,15 +68,15 @@ impl PartialOrd for Head {
     }
 }
 
-/// The lanes of an ordered page, and how far they are merged.
+/// The feeds of an ordered page, and how far they are merged.
 struct Merge {
-    lanes: Vec<Lane>,
-    /// The items that each lane brought into the page.
+    feeds: Vec<Feed>,
+    /// The items that each feed brought into the page.
     brought: Vec<usize>,
     ascending: bool,
     /// Everything up to here was returned, or does not belong to the query.
     watermark: Option<SortKey>,
-    /// What all lanes hold, in bytes of a page's body.
+    /// What all feeds hold, in bytes of a page's body.
     held: usize,
 }
 
@@ -89,54 +89,54 @@ impl Merge {
         };
         let start = watermark.clone().map_or(Position::Start, Position::After);
         let shards = known.metadata.placement.shards(known.metadata.layout().readable);
-        let lanes = shards.map(|shard| Lane::new(shard, start.clone())).collect::<Vec<_>>();
-        Self { brought: vec![0; lanes.len()], lanes, ascending, watermark, held: 0 }
+        let feeds = shards.map(|shard| Feed::new(shard, start.clone())).collect::<Vec<_>>();
+        Self { brought: vec![0; feeds.len()], feeds, ascending, watermark, held: 0 }
     }
 
     fn is_done(&self) -> bool {
-        self.lanes.iter().all(Lane::is_done)
+        self.feeds.iter().all(Feed::is_done)
     }
 
-    /// Which lanes must be read on in before the next item is known, and how far.
+    /// Which feeds must be read on in before the next item is known, and how far.
     ///
-    /// At first each lane is asked for its share of the page. One that runs dry is asked for the part
+    /// At first each feed is asked for its share of the page. One that runs dry is asked for the part
     /// of the rest that it was of the page so far: much if the others have ended or lie elsewhere,
     /// little if it ran dry by chance. But it is asked for no more than twice as many as before, so
     /// that where a run of neighbours ends, little was read in vain.
     fn plan(&self, page: &Page<'_>) -> Vec<Ask> {
         let room = page.room();
-        let dry = (0..self.lanes.len()).filter(|at| self.lanes[*at].is_dry());
+        let dry = (0..self.feeds.len()).filter(|at| self.feeds[*at].is_dry());
         let ask = |at: usize| {
             let wanted = match self.brought[at] {
-                0 => lane_limit(room, self.lanes.len()),
+                0 => feed_limit(room, self.feeds.len()),
                 brought => {
                     let share = integral(room) * integral(brought) / integral(page.len());
-                    let asked = usize::try_from(self.lanes[at].asked.unwrap_or(0)).unwrap_or(room);
+                    let asked = usize::try_from(self.feeds[at].asked.unwrap_or(0)).unwrap_or(room);
                     with_spread(share, room).min(2 * asked.max(1))
                 }
             };
-            self.lanes[at].ask(at, wanted)
+            self.feeds[at].ask(at, wanted)
         };
         dry.map(ask).collect()
     }
 
-    /// Moves items from the lanes into the page, in order, until the page is full (`true`) or no lane
+    /// Moves items from the feeds into the page, in order, until the page is full (`true`) or no feed
     /// can be said to be next (`false`).
     ///
-    /// A dry lane was read up to its position, so whatever lies before that of every dry lane is
+    /// A dry feed was read up to its position, so whatever lies before that of every dry feed is
     /// next. What has no position yet holds everything up.
     fn merge(&mut self, page: &mut Page<'_>) -> bool {
         let mut heads =
-            (0..self.lanes.len()).filter_map(|lane| self.head(lane)).collect::<BinaryHeap<_>>();
+            (0..self.feeds.len()).filter_map(|feed| self.head(feed)).collect::<BinaryHeap<_>>();
         let mut frontier = Frontier::All;
-        for lane in &self.lanes {
-            frontier.include(lane, self.ascending);
+        for feed in &self.feeds {
+            frontier.include(feed, self.ascending);
         }
-        while let Some(Head { key, lane, .. }) = heads.pop() {
+        while let Some(Head { key, feed, .. }) = heads.pop() {
             if !frontier.covers(&key, self.ascending) {
                 break;
             }
-            let buffer = &mut self.lanes[lane].buffer;
+            let buffer = &mut self.feeds[feed].buffer;
             // Of a sort key that is repeated in a random collection the first copy counts.
             let repeats = self.watermark.as_ref() == Some(&key);
             let is_next = |next: &Buffered| next.item.is_some() && page.admits(next.bytes);
@@ -147,12 +147,12 @@ impl Merge {
                 self.held -= bytes;
                 if !repeats {
                     page.push(key.clone(), item, bytes);
-                    self.brought[lane] += 1;
+                    self.brought[feed] += 1;
                     self.watermark = Some(key);
                 }
             }
-            frontier.include(&self.lanes[lane], self.ascending);
-            heads.extend(self.head(lane));
+            frontier.include(&self.feeds[feed], self.ascending);
+            heads.extend(self.head(feed));
         }
         if let Frontier::Up(key) = frontier {
             self.raise(key);
@@ -160,12 +160,12 @@ impl Merge {
         page.is_full()
     }
 
-    fn head(&self, lane: usize) -> Option<Head> {
-        let Buffered { key, .. } = self.lanes[lane].buffer.front()?;
-        Some(Head { key: key.clone(), lane, ascending: self.ascending })
+    fn head(&self, feed: usize) -> Option<Head> {
+        let Buffered { key, .. } = self.feeds[feed].buffer.front()?;
+        Some(Head { key: key.clone(), feed, ascending: self.ascending })
     }
 
-    /// Takes in a page of a lane. Of all that the lanes hold, what cannot be in this page of the query
+    /// Takes in a page of a feed. Of all that the feeds hold, what cannot be in this page of the query
     /// is dropped when it is more than two such pages may take.
     fn take(
         &mut self,
@@ -173,9 +173,9 @@ impl Merge {
         shard_page: ShardPage,
         known: &Known,
         page: &Page<'_>,
-    ) -> Result<(), Abandon> {
+    ) -> Result<(), NoPage> {
         let budget = page.budget();
-        self.held += self.lanes[ask.lane].take(shard_page, ask.limit, known, budget)?;
+        self.held += self.feeds[ask.feed].take(shard_page, ask.limit, known, budget)?;
         if self.held > budget.max_bytes.saturating_mul(2) {
             self.drop_surplus(page);
         }
@@ -187,32 +187,32 @@ impl Merge {
     /// the page is full before it comes to one of them. Only where sort keys repeat, in a random
     /// collection, a smaller copy may come in before it, and the page ends early.
     fn drop_surplus(&mut self, page: &Page<'_>) {
-        let lanes = self.lanes.iter().enumerate();
-        let mut order = lanes
-            .flat_map(|(lane, Lane { buffer, .. })| {
-                buffer.iter().enumerate().map(move |(at, buffered)| (buffered, lane, at))
+        let feeds = self.feeds.iter().enumerate();
+        let mut order = feeds
+            .flat_map(|(feed, Feed { buffer, .. })| {
+                buffer.iter().enumerate().map(move |(at, buffered)| (buffered, feed, at))
             })
             .collect::<Vec<_>>();
         let ascending = self.ascending;
-        order.sort_unstable_by(|(one, lane, _), (other, other_lane, _)| {
+        order.sort_unstable_by(|(one, feed, _), (other, other_lane, _)| {
             let by_key = one.key.cmp(&other.key);
             let by_key = if ascending { by_key } else { by_key.reverse() };
-            by_key.then(lane.cmp(other_lane))
+            by_key.then(feed.cmp(other_lane))
         });
         let most = page.budget().max_bytes;
         let mut before = page.bytes();
         let mut last = self.watermark.as_ref();
         let mut surplus = Vec::new();
-        for (Buffered { key, bytes, .. }, lane, at) in order {
+        for (Buffered { key, bytes, .. }, feed, at) in order {
             if before > most || last == Some(key) {
-                surplus.push((lane, at));
+                surplus.push((feed, at));
             } else {
                 before = before.saturating_add(*bytes);
                 last = Some(key);
             }
         }
-        for (lane, at) in surplus {
-            let Buffered { item, bytes, .. } = &mut self.lanes[lane].buffer[at];
+        for (feed, at) in surplus {
+            let Buffered { item, bytes, .. } = &mut self.feeds[feed].buffer[at];
             if item.take().is_some() {
                 self.held -= *bytes;
             }
@@ -230,22 +230,22 @@ impl Merge {
     }
 }
 
-/// How far all lanes are known.
+/// How far all feeds are known.
 enum Frontier {
     /// To their ends, or to items that wait in their buffers.
     All,
     /// Up to this sort key.
     Up(SortKey),
-    /// Not at all: a lane was not read yet.
+    /// Not at all: a feed was not read yet.
     Nothing,
 }
 
 impl Frontier {
-    fn include(&mut self, lane: &Lane, ascending: bool) {
-        if !lane.is_dry() {
+    fn include(&mut self, feed: &Feed, ascending: bool) {
+        if !feed.is_dry() {
             return;
         }
-        let Position::After(key) = &lane.next else {
+        let Position::After(key) = &feed.next else {
             *self = Self::Nothing;
             return;
         };
@@ -276,7 +276,7 @@ pub(super) async fn ordered_page(
     directory: &Directory,
     mut reading: PageRead<'_>,
     cursor: Option<&Cursor>,
-) -> Result<QueryPage, Abandon> {
+) -> Result<QueryPage, NoPage> {
     let mut merge = Merge::open(cursor, &reading.known, reading.query.ascending);
     let start = merge.watermark.clone();
     let mut missing = None::<Error>;
@@ -294,7 +294,7 @@ pub(super) async fn ordered_page(
         let take = |ask: &Ask, shard_page, reading: &PageRead<'_>| {
             merge.take(ask, shard_page, &reading.known, &reading.page)
         };
-        missing = read_lanes(directory, &asks, &mut reading, take).await?;
+        missing = read_feeds(directory, &asks, &mut reading, take).await?;
     }
     let more = !merge.is_done();
     let cursor = merge.watermark.filter(|_| more).map(Cursor::Watermark);
@@ -312,18 +312,18 @@ mod tests {
 
     use super::*;
     use crate::model::item::StoredItem;
-    use crate::model::lease::{Lease, Reading};
+    use crate::model::lease::{Lease, Moment};
     use crate::model::metadata::CollectionMetadata;
     use crate::model::version::{Generation, Version};
     use crate::usecases::query::page::PageBudget;
 
     #[test]
     fn a_lane_is_asked_for_its_share_and_two_deviations() {
-        assert_eq!(lane_limit(100, 1), 100);
-        assert_eq!(lane_limit(100, 16), 12); // 6.25 + 2 * 2.5 = 11.25
-        assert_eq!(lane_limit(1_000, 16), 79);
-        assert_eq!(lane_limit(1, 256), 1);
-        assert_eq!(lane_limit(0, 16), 1);
+        assert_eq!(feed_limit(100, 1), 100);
+        assert_eq!(feed_limit(100, 16), 12); // 6.25 + 2 * 2.5 = 11.25
+        assert_eq!(feed_limit(1_000, 16), 79);
+        assert_eq!(feed_limit(1, 256), 1);
+        assert_eq!(feed_limit(0, 16), 1);
     }
 
     /// What shards hold: items of this size by their sort keys.
@@ -355,12 +355,12 @@ mod tests {
             let count = ShardCount::new(u32::try_from(self.shards.len()).expect("few"));
             let count = count.expect("a count");
             let metadata = CollectionMetadata::stable(partition, Placement::Random, count, 1);
-            let lease = Lease::new(Reading::default(), None, Duration::MAX);
+            let lease = Lease::new(Moment::default(), None, Duration::MAX);
             Known { metadata: metadata.into(), lease }
         }
 
         fn answer(&self, ask: &Ask) -> ShardPage {
-            let shard = &self.shards[ask.lane];
+            let shard = &self.shards[ask.feed];
             let mut items = shard
                 .iter()
                 .map(|(sort, bytes)| {
@@ -403,14 +403,14 @@ mod tests {
                         let answer = self.answer(&ask);
                         if self.bounded {
                             merge.take(&ask, answer, &known, &page).map_err(failed)?;
-                            let held = merge.lanes.iter().flat_map(|lane| &lane.buffer);
+                            let held = merge.feeds.iter().flat_map(|feed| &feed.buffer);
                             let held = held.filter(|buffered| buffered.item.is_some());
                             let held = held.map(|buffered| buffered.bytes).sum::<usize>();
                             prop_assert_eq!(merge.held, held);
                             prop_assert!(held <= most, "{} of {} bytes are held", held, most);
                         } else {
-                            let lane = &mut merge.lanes[ask.lane];
-                            let more = lane.take(answer, ask.limit, &known, budget);
+                            let feed = &mut merge.feeds[ask.feed];
+                            let more = feed.take(answer, ask.limit, &known, budget);
                             merge.held += more.map_err(failed)?;
                         }
                         walk.requests.push(ask);
@@ -427,7 +427,7 @@ mod tests {
         }
     }
 
-    fn failed(_: Abandon) -> TestCaseError {
+    fn failed(_: NoPage) -> TestCaseError {
         TestCaseError::fail("no item is ahead of the metadata")
     }
 

@@ -8,25 +8,25 @@ use crate::model::error::{Code, Error};
 use crate::usecases::directory::{Directory, Known};
 use crate::usecases::fan_out::FAN_OUT;
 use crate::usecases::query::cursor::{Cursor, Position};
-use crate::usecases::query::lanes::{Ask, Buffered, Lane, read_lanes};
+use crate::usecases::query::feeds::{Ask, Buffered, Feed, read_feeds};
 use crate::usecases::query::page::{Page, PageRead, QueryPage};
 use crate::usecases::query::strategy::Strategy;
-use crate::usecases::query::{Abandon, MAX_OPEN_SHARDS};
+use crate::usecases::query::{MAX_OPEN_SHARDS, NoPage};
 
-/// The lanes of an unordered query, each at its position, and whose turn it is.
-struct Lanes {
-    lanes: Vec<Lane>,
+/// The feeds of an unordered query, each at its position, and whose turn it is.
+struct Feeds {
+    feeds: Vec<Feed>,
     turn: usize,
 }
 
-impl Lanes {
+impl Feeds {
     /// As the page before left it.
     fn open(cursor: Option<&Cursor>, known: &Known) -> Result<Self, Error> {
         let metadata = &known.metadata;
         let shards = metadata.placement.shards(metadata.layout().readable);
         let all_at = |position: &Position| {
-            let lanes = shards.clone().map(|shard| Lane::new(shard, position.clone()));
-            Ok(Self { lanes: lanes.collect(), turn: 0 })
+            let feeds = shards.clone().map(|shard| Feed::new(shard, position.clone()));
+            Ok(Self { feeds: feeds.collect(), turn: 0 })
         };
         let (generation, turn, positions) = match cursor {
             None => return all_at(&Position::Start),
@@ -42,28 +42,28 @@ impl Lanes {
         if positions.len() != shards.len() {
             return Err(Error::new(Code::BadCursor, "the cursor is damaged"));
         }
-        let lanes = shards.zip(positions).map(|(shard, next)| Lane::new(shard, next.clone()));
-        Ok(Self { lanes: lanes.collect(), turn })
+        let feeds = shards.zip(positions).map(|(shard, next)| Feed::new(shard, next.clone()));
+        Ok(Self { feeds: feeds.collect(), turn })
     }
 
     fn is_done(&self) -> bool {
-        self.lanes.iter().all(Lane::is_done)
+        self.feeds.iter().all(Feed::is_done)
     }
 
     fn cursor(self, known: &Known) -> Option<Cursor> {
         let generation = known.metadata.generation;
         let more = !self.is_done();
-        let positions = self.lanes.into_iter().map(|lane| lane.next).collect();
+        let positions = self.feeds.into_iter().map(|feed| feed.next).collect();
         more.then_some(Cursor::Positions { generation, turn: self.turn, positions })
     }
 
-    /// Which lanes to read on in, and how far, if `room` more items are wanted. None only if all have
+    /// Which feeds to read on in, and how far, if `room` more items are wanted. None only if all have
     /// ended.
     fn plan(&self, strategy: Strategy, room: usize) -> Vec<Ask> {
-        let unfinished = (0..self.lanes.len()).filter(|at| !self.lanes[*at].is_done());
+        let unfinished = (0..self.feeds.len()).filter(|at| !self.feeds[*at].is_done());
         let mut open = unfinished.take(MAX_OPEN_SHARDS).collect::<Vec<_>>();
         match strategy {
-            // A lane without a share of the page would be read in vain.
+            // A feed without a share of the page would be read in vain.
             Strategy::Parallel => open.truncate(FAN_OUT.min(room.max(1))),
             Strategy::RoundRobin => {
                 let next = open.iter().position(|at| *at >= self.turn).unwrap_or(0);
@@ -73,21 +73,21 @@ impl Lanes {
             Strategy::Sequential | Strategy::Ordered => open.truncate(1),
         }
         let share = room / open.len().max(1);
-        open.into_iter().map(|lane| self.lanes[lane].ask(lane, share)).collect()
+        open.into_iter().map(|feed| self.feeds[feed].ask(feed, share)).collect()
     }
 
     /// Moves what was read into the page, and says whether all of it fitted. What did not is read
     /// again by the next page.
     fn collect(&mut self, asks: &[Ask], page: &mut Page<'_>, seen: &mut Seen) -> bool {
         let mut fitted = true;
-        for Ask { lane, from, .. } in asks {
-            let lane = &mut self.lanes[*lane];
+        for Ask { feed, from, .. } in asks {
+            let feed = &mut self.feeds[*feed];
             let mut returned = from.clone();
-            while let Some(Buffered { key, bytes, item }) = lane.buffer.pop_front() {
+            while let Some(Buffered { key, bytes, item }) = feed.buffer.pop_front() {
                 if !seen.contains(&key) {
                     let Some(item) = item.filter(|_| page.admits(bytes)) else {
-                        lane.buffer.clear();
-                        lane.next = returned;
+                        feed.buffer.clear();
+                        feed.next = returned;
                         fitted = false;
                         break;
                     };
@@ -122,27 +122,27 @@ pub(super) async fn unordered_page(
     directory: &Directory,
     mut reading: PageRead<'_>,
     cursor: Option<&Cursor>,
-) -> Result<QueryPage, Abandon> {
+) -> Result<QueryPage, NoPage> {
     let strategy = reading.query.strategy;
-    let mut lanes = Lanes::open(cursor, &reading.known)?;
+    let mut feeds = Feeds::open(cursor, &reading.known)?;
     let mut seen = Seen::new();
     let mut has_moved = false;
     loop {
-        let asks = lanes.plan(strategy, reading.page.room());
+        let asks = feeds.plan(strategy, reading.page.room());
         if asks.is_empty() || is_enough(strategy, &reading.page) {
             break;
         }
         let take = |ask: &Ask, shard_page, reading: &PageRead<'_>| {
-            let lane = &mut lanes.lanes[ask.lane];
-            lane.take(shard_page, ask.limit, &reading.known, reading.page.budget())?;
+            let feed = &mut feeds.feeds[ask.feed];
+            feed.take(shard_page, ask.limit, &reading.known, reading.page.budget())?;
             Ok(())
         };
-        let missing = read_lanes(directory, &asks, &mut reading, take).await?;
-        let fitted = lanes.collect(&asks, &mut reading.page, &mut seen);
-        let moved = asks.iter().any(|ask| lanes.lanes[ask.lane].next != ask.from);
+        let missing = read_feeds(directory, &asks, &mut reading, take).await?;
+        let fitted = feeds.collect(&asks, &mut reading.page, &mut seen);
+        let moved = asks.iter().any(|ask| feeds.feeds[ask.feed].next != ask.from);
         has_moved |= moved;
         if let (Strategy::RoundRobin, [ask], true) = (strategy, asks.as_slice(), moved) {
-            lanes.turn = (ask.lane + 1) % lanes.lanes.len();
+            feeds.turn = (ask.feed + 1) % feeds.feeds.len();
         }
         match missing {
             // What did come is whole, and the cursor says where each shard goes on.
@@ -152,6 +152,6 @@ pub(super) async fn unordered_page(
             None => {}
         }
     }
-    let cursor = lanes.cursor(&reading.known);
+    let cursor = feeds.cursor(&reading.known);
     Ok(reading.finish(cursor))
 }

@@ -6,11 +6,11 @@ use std::time::Duration;
 use dynashard_keys::{PartitionKey, ShardId};
 use futures_util::future::join_all;
 
-use crate::decide::next_step::{NextStep, Sight, plan};
+use crate::decide::next_step::{NextStep, Observation, plan};
 use crate::decide::turn::{Turn, Worker};
 use crate::decide::work::Work;
 use crate::model::error::{Code, Error, Kind};
-use crate::model::lease::{Deadline, Reading};
+use crate::model::lease::{Deadline, Moment};
 use crate::model::metadata::CollectionMetadata;
 use crate::model::reshard::{Job, ServerTime};
 use crate::ports::StoreError;
@@ -19,7 +19,7 @@ use crate::usecases::rebalance::rebalancer::{
     Advance, RESERVE, Rebalancer, ReshardSlice, Slice, StepOutcome, of_conditional, save_job,
 };
 use crate::usecases::rebalance::round::Mover;
-use crate::usecases::rebalance::shift::Shift;
+use crate::usecases::rebalance::shift::SliceState;
 use crate::usecases::retry::refusal;
 
 /// For how long a slice goes through items, whatever time it has. Meanwhile the collections whose
@@ -38,9 +38,9 @@ impl Rebalancer {
     /// the item whose record has called, or 0.
     pub async fn advance(&self, partition: &PartitionKey, lane: u32, deadline: Deadline) -> Slice {
         let worker = Worker { id: self.directory.context().entropy().next_u64(), lane };
-        let mut shift = Shift::new(worker, self.take_paces(partition), self.directory.now());
+        let mut shift = SliceState::new(worker, self.take_paces(partition), self.directory.now());
         let advance = Box::pin(self.steps(partition, &mut shift, deadline)).await;
-        let Shift { moved: items_moved, reshard, paces, .. } = shift;
+        let SliceState { moved: items_moved, reshard, paces, .. } = shift;
         self.keep_paces(partition, paces.into_inner().unwrap_or_else(PoisonError::into_inner));
         let reshard = reshard.map(|seen| ReshardSlice { items_moved, ..seen });
         Slice { advance, reshard }
@@ -49,10 +49,10 @@ impl Rebalancer {
     async fn steps(
         &self,
         partition: &PartitionKey,
-        shift: &mut Shift,
+        shift: &mut SliceState,
         deadline: Deadline,
     ) -> Result<Advance, Error> {
-        let mut sighting = Sighting::default();
+        let mut sighting = MetadataAge::default();
         let last_pause = deadline.earlier_by(RESERVE);
         let refusals_from_now = || self.directory.attempts(last_pause);
         let mut refusals = refusals_from_now();
@@ -77,7 +77,7 @@ impl Rebalancer {
             };
             let waits = self.directory.lease().waits_now(deadline).await?;
             shift.finds(&seen.metadata, &job, waits);
-            let step = plan(&seen.metadata, &job, Sight { now, unchanged_for }, waits);
+            let step = plan(&seen.metadata, &job, Observation { now, unchanged_for }, waits);
             let scans = matches!(step, NextStep::Scan | NextStep::RemoveMarkers);
             if scans && shift.scanned >= SCAN_SLICE {
                 return self.end_slice(partition, shift, now, deadline).await;
@@ -132,7 +132,7 @@ impl Rebalancer {
         seen: &Known,
         job: &Job,
         now: ServerTime,
-        shift: &mut Shift,
+        shift: &mut SliceState,
         deadline: Deadline,
     ) -> Result<StepOutcome, Error> {
         let metadata = &seen.metadata;
@@ -213,7 +213,7 @@ impl Rebalancer {
         &self,
         mover: Mover<'_>,
         shards: Vec<ShardId>,
-        shift: &mut Shift,
+        shift: &mut SliceState,
         deadline: Deadline,
     ) -> Result<StepOutcome, Error> {
         let job = mover.job;
@@ -320,7 +320,7 @@ impl Rebalancer {
     async fn end_slice(
         &self,
         partition: &PartitionKey,
-        shift: &Shift,
+        shift: &SliceState,
         now: ServerTime,
         deadline: Deadline,
     ) -> Result<Advance, Error> {
@@ -356,11 +356,11 @@ impl Rebalancer {
 /// A strong read that returned it proves that it was published by then, so every lease on what was
 /// before began earlier.
 #[derive(Default)]
-struct Sighting(Option<(Arc<CollectionMetadata>, Reading)>);
+struct MetadataAge(Option<(Arc<CollectionMetadata>, Moment)>);
 
-impl Sighting {
+impl MetadataAge {
     /// For how long the metadata certainly has been as it was just read.
-    fn lasts(&mut self, seen: &Known, now: Reading) -> Duration {
+    fn lasts(&mut self, seen: &Known, now: Moment) -> Duration {
         match &self.0 {
             Some((metadata, since)) if *metadata == seen.metadata => now.certainly_since(*since),
             _ => {

@@ -16,7 +16,7 @@ use crate::model::version::Generation;
 use crate::ports::{Consistency, StoreError};
 use crate::usecases::directory::{Directory, Known};
 use crate::usecases::retry::{Attempts, Backoff, refusal, within};
-use crate::usecases::settle::{Brought, Homes, Settling, Unsettled};
+use crate::usecases::settle::{BothHomes, Brought, Settling, Unsettled};
 
 /// How long an item pauses that was refused. Shorter than a client's write does: the pace already
 /// says how fast to go, and of an overloaded partition a move needs two units at once.
@@ -25,7 +25,7 @@ const REFUSED: Backoff =
 
 /// The write units of a move of this item: it is written at one home and replaced at the other,
 /// each at twice the price.
-fn move_units(homes: &Homes, item: &StoredItem, schema: &TableSchema) -> Units {
+fn move_units(homes: &BothHomes, item: &StoredItem, schema: &TableSchema) -> Units {
     let [old, new] = [&homes.old, &homes.new].map(|at| 2.0 * kilobytes(at, item, schema));
     Units { at_source: old, in_all: old + new }
 }
@@ -71,7 +71,7 @@ impl<'a> PacedRequests<'a> {
     /// Settles an item that is to leave its shard.
     pub(super) async fn move_item(
         mut self,
-        homes: &Homes,
+        homes: &BothHomes,
         item: StoredItem,
     ) -> Result<Carried, Stopped> {
         let mut item = Some(item);

@@ -21,9 +21,9 @@ use crate::ports::{Consistency, ShardPage, ShardQuery, SortRange};
 use crate::usecases::directory::{Directory, Known};
 use crate::usecases::rebalance::mover::{At, Carried, PacedRequests, Stopped, kilobytes};
 use crate::usecases::rebalance::rebalancer::{RESERVE, StepOutcome, save_job};
-use crate::usecases::rebalance::shift::{Part, Shift, Unmovable};
+use crate::usecases::rebalance::shift::{Part, SliceState, Unmovable};
 use crate::usecases::retry::within;
-use crate::usecases::settle::Homes;
+use crate::usecases::settle::BothHomes;
 
 /// How many items of one source shard are on their way at once.
 const ITEMS_AT_ONCE: usize = 16;
@@ -62,7 +62,7 @@ impl Mover<'_> {
     pub(super) async fn round(
         &self,
         sources: Vec<Source>,
-        shift: &mut Shift,
+        shift: &mut SliceState,
         deadline: Deadline,
     ) -> Result<StepOutcome, Error> {
         let began = self.directory.now();
@@ -173,8 +173,10 @@ impl Mover<'_> {
         let here = key.at(shard, placement, separator);
         match self.work {
             Work::Move(reshard) => (item.is_live() && reshard.leaves(&key, shard)).then(|| {
-                let homes =
-                    Homes { old: here, new: key.at(reshard.new_home(&key), placement, separator) };
+                let homes = BothHomes {
+                    old: here,
+                    new: key.at(reshard.new_home(&key), placement, separator),
+                };
                 Task::Move { homes, item }
             }),
             Work::RemoveMarkers(generation) => (!item.is_live() && item.generation <= generation)
@@ -202,7 +204,7 @@ impl Mover<'_> {
     /// item was moved, replaced or deleted.
     pub(super) async fn try_again(
         &self,
-        shift: &mut Shift,
+        shift: &mut SliceState,
         deadline: Deadline,
     ) -> Result<StepOutcome, Error> {
         let began = self.directory.now();
@@ -250,7 +252,7 @@ impl Mover<'_> {
     async fn checkpoint(
         &self,
         mut parts: Vec<Part>,
-        shift: &mut Shift,
+        shift: &mut SliceState,
         deadline: Deadline,
     ) -> Result<StepOutcome, Error> {
         let moved = parts.iter().map(|part| part.moved).sum::<u64>();
@@ -414,6 +416,6 @@ async fn all_of(items: Vec<impl Future<Output = Result<Carried, Stopped>>>) -> E
 
 /// What is to be done with one item.
 enum Task {
-    Move { homes: Homes, item: StoredItem },
+    Move { homes: BothHomes, item: StoredItem },
     RemoveMarker { key: PhysicalKey, generation: Generation, units: Units },
 }

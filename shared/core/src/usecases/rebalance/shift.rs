@@ -10,7 +10,7 @@ use crate::decide::pace::Paces;
 use crate::decide::turn::{Share, Worker};
 use crate::decide::work::Work;
 use crate::model::error::{Code, Error};
-use crate::model::lease::Reading;
+use crate::model::lease::Moment;
 use crate::model::metadata::CollectionMetadata;
 use crate::model::reshard::{Job, MAX_UNMOVABLE, ServerTime, Waits};
 use crate::model::settings::Settings;
@@ -18,7 +18,7 @@ use crate::usecases::rebalance::mover::Stopped;
 use crate::usecases::rebalance::rebalancer::ReshardSlice;
 
 /// What one call of the rebalancer remembers of the scans that it takes part in.
-pub(super) struct Shift {
+pub(super) struct SliceState {
     pub(super) worker: Worker,
     pub(super) paces: Mutex<Paces>,
     pub(super) failed: FailedShards,
@@ -39,11 +39,11 @@ pub(super) struct Shift {
     /// Whether it has tried again what could not be moved.
     pub(super) has_tried_again: bool,
     /// DynamoDB's time at the last look, and the local clock's.
-    looked: (ServerTime, Reading),
+    looked: (ServerTime, Moment),
 }
 
-impl Shift {
-    pub(super) fn new(worker: Worker, paces: Paces, now: Reading) -> Self {
+impl SliceState {
+    pub(super) fn new(worker: Worker, paces: Paces, now: Moment) -> Self {
         Self {
             worker,
             paces: Mutex::new(paces),
@@ -61,7 +61,7 @@ impl Shift {
     }
 
     /// Takes note of DynamoDB's time.
-    pub(super) fn looks_at(&mut self, server: ServerTime, now: Reading) {
+    pub(super) fn looks_at(&mut self, server: ServerTime, now: Moment) {
         self.looked = (server, now);
     }
 
@@ -103,7 +103,7 @@ impl Shift {
 
     /// The job with what a round has done, and the claims that go on. A part with more items that cannot be moved
     /// than the job has room for ends in front of the first of those.
-    pub(super) fn with_parts(&mut self, job: &Job, parts: &mut [Part], now: Reading) -> Job {
+    pub(super) fn with_parts(&mut self, job: &Job, parts: &mut [Part], now: Moment) -> Job {
         let (looked, then) = self.looked;
         let now = looked.plus(now.boot.saturating_sub(then.boot));
         let mut next = job.clone();

@@ -7,7 +7,7 @@ use crate::model::error::{Code, Error};
 use crate::model::guard::{Action, Condition, Expected, Write};
 use crate::ports::StoreError;
 use crate::usecases::retry::{refusal, within};
-use crate::usecases::settle::{Homes, Settling, Unsettled};
+use crate::usecases::settle::{BothHomes, Settling, Unsettled};
 use crate::usecases::verify::examine::{Examined, examine};
 use crate::usecases::verify::{Repair, Verifier, VerifyOptions};
 
@@ -86,7 +86,7 @@ impl Verifier {
                 of_removal(items.write(&remove(expected)).await)
             }
             Remedy::Settle => {
-                let homes = Homes { old: at(entry.shard), new: at(examined.view.homes(key).0) };
+                let homes = BothHomes { old: at(entry.shard), new: at(examined.view.homes(key).0) };
                 of_move(Settling::new(items, &homes, known).settle().await)
             }
             Remedy::Move => {
@@ -94,7 +94,7 @@ impl Verifier {
                 let new = at(home);
                 // What lies at the old home of a running reshard goes first, as before any write.
                 if let Some(old) = old {
-                    let homes = Homes { old: at(old), new: new.clone() };
+                    let homes = BothHomes { old: at(old), new: new.clone() };
                     let settled = of_move(Settling::new(items, &homes, known).settle().await);
                     if !matches!(settled, Applied::Done) {
                         return settled;
@@ -103,7 +103,7 @@ impl Verifier {
                 let Some(item) = examined.found.get(&entry.shard) else {
                     return Applied::Done;
                 };
-                let homes = Homes { old: at(entry.shard), new };
+                let homes = BothHomes { old: at(entry.shard), new };
                 of_move(Settling::new(items, &homes, known).relocate(item.clone()).await)
             }
         }

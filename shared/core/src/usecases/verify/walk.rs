@@ -16,7 +16,7 @@ use crate::model::metadata::CollectionMetadata;
 use crate::ports::{Consistency, ShardPage};
 use crate::usecases::fan_out::fan_out;
 use crate::usecases::query::cursor::Position;
-use crate::usecases::query::lanes::lane_page;
+use crate::usecases::query::feeds::shard_page;
 use crate::usecases::query::{MAX_LIMIT, Query};
 use crate::usecases::verify::examine::{Examined, examine, view_of};
 use crate::usecases::verify::{
@@ -235,8 +235,15 @@ impl Verifier {
             let deadline = self.deadline(options);
             async move {
                 loop {
-                    let page =
-                        lane_page(&self.directory, query, placement, *shard, next, limit, deadline);
+                    let page = shard_page(
+                        &self.directory,
+                        query,
+                        placement,
+                        *shard,
+                        next,
+                        limit,
+                        deadline,
+                    );
                     let page = page.await;
                     let in_time = deadline.remaining(self.directory.now()) >= LEAST_TIME;
                     match page {

@@ -7,7 +7,7 @@ use crate::model::policy::Access;
 use crate::model::version::Version;
 use crate::ports::{Clock, ItemStore};
 use crate::usecases::directory::Directory;
-use crate::usecases::meter::Arrival;
+use crate::usecases::meter::Incoming;
 use crate::usecases::watch::Watch;
 use crate::usecases::write::pacing::Pacing;
 
@@ -56,7 +56,7 @@ impl WriteContext {
     /// Takes note of an operation that comes in, and of the units that it asks for, if they are known.
     pub(super) fn arrived(&self, key: &ItemKey, units: Option<f64>) {
         let (partition, item) = (&key.partition, Some(key));
-        let arrival = Arrival { partition, item, access: Access::Write, units };
+        let arrival = Incoming { partition, item, access: Access::Write, units };
         self.watch.meter.arrived(arrival, self.clock().now());
     }
 

@@ -18,7 +18,7 @@ use crate::usecases::read::is_marker_of;
 use crate::usecases::settle::OldHome;
 use crate::usecases::write::context::WriteContext;
 use crate::usecases::write::home::{
-    Settled, homes_of, new_home_in_move, read_home, read_homes, settle_if_live, shard_to_write,
+    SettledUntil, homes_of, new_home_in_move, read_home, read_homes, settle_if_live, shard_to_write,
 };
 use crate::usecases::write::operation::{Interrupted, Operation};
 use crate::usecases::write::precondition::{
@@ -104,7 +104,7 @@ async fn try_delete(
     }
     let expected = expected(precondition)?;
     let target = if *overtaken {
-        let settled = shard_to_write(operation, Settled::Marked, &known).await;
+        let settled = shard_to_write(operation, SettledUntil::Marked, &known).await;
         settled.map(|shard| Target::Item(shard, expected))
     } else {
         target_of_delete(operation, expected, &known).await
@@ -147,7 +147,7 @@ async fn target_of_delete(
     let in_move = (homes_of(operation, known), new_home_in_move(operation.key, known));
     let (Some((homes, _)), Some(new)) = in_move else {
         return Ok(Target::Item(
-            shard_to_write(operation, Settled::Marked, known).await?,
+            shard_to_write(operation, SettledUntil::Marked, known).await?,
             expected,
         ));
     };

@@ -9,13 +9,13 @@ use crate::model::item::StoredItem;
 use crate::ports::{Consistency, StoreError};
 use crate::usecases::directory::Known;
 use crate::usecases::retry::{refusal, within};
-use crate::usecases::settle::{Homes, OldHome, Settling, Unsettled};
+use crate::usecases::settle::{BothHomes, OldHome, Settling, Unsettled};
 use crate::usecases::write::operation::{Interrupted, LEAST_WRITE_TIME, Operation};
 use crate::usecases::write::send::out_of_time;
 
 /// How far an item that moves is settled before it is written at its new home (protocol: "Steps", "write").
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Settled {
+pub(super) enum SettledUntil {
     /// Until a marker lies at the old home. No late request can put an item there any more.
     Marked,
     /// In `move`, until nothing is live at the old home. What a late request puts there afterwards stays
@@ -27,7 +27,7 @@ pub(super) enum Settled {
 /// that its write is the only thing left to happen to it.
 pub(super) async fn shard_to_write(
     operation: &mut Operation<'_>,
-    until: Settled,
+    until: SettledUntil,
     known: &Known,
 ) -> Result<ShardId, Interrupted> {
     let Some((homes, new)) = homes_of(operation, known) else {
@@ -37,7 +37,8 @@ pub(super) async fn shard_to_write(
     };
     let mut settling = Settling::new(operation.context.items(), &homes, known);
     // A stable collection's writes need not carry this with them.
-    let is_enough = until == Settled::Emptied && new_home_in_move(operation.key, known).is_some();
+    let is_enough =
+        until == SettledUntil::Emptied && new_home_in_move(operation.key, known).is_some();
     let old = &homes.old.partition;
     if !is_enough {
         // It writes to the old home, unless it has done so already.
@@ -64,7 +65,7 @@ pub(super) async fn shard_to_write(
 /// What the old home of the item holds once it is settled, if it was live there.
 pub(super) async fn settle_if_live(
     operation: &mut Operation<'_>,
-    homes: &Homes,
+    homes: &BothHomes,
     known: &Known,
 ) -> Result<OldHome, Interrupted> {
     let mut settling = Settling::new(operation.context.items(), homes, known);
@@ -101,9 +102,9 @@ pub(super) async fn find_item(
 }
 
 /// Both homes of an item that a reshard moves, and the shard that is its new one.
-pub(super) fn homes_of(operation: &Operation<'_>, known: &Known) -> Option<(Homes, ShardId)> {
+pub(super) fn homes_of(operation: &Operation<'_>, known: &Known) -> Option<(BothHomes, ShardId)> {
     let (old, new) = known.metadata.reshard()?.homes(operation.key)?;
-    Some((Homes { old: operation.at(old, known), new: operation.at(new, known) }, new))
+    Some((BothHomes { old: operation.at(old, known), new: operation.at(new, known) }, new))
 }
 
 /// A strong read of an item's home.
@@ -120,7 +121,7 @@ pub(super) async fn read_home(
 /// What lies at the new home and at the old one at one moment.
 pub(super) async fn read_homes(
     operation: &mut Operation<'_>,
-    homes: &Homes,
+    homes: &BothHomes,
     known: &Known,
 ) -> Result<[Option<StoredItem>; 2], Interrupted> {
     let both = operation.context.items().get_both([&homes.new, &homes.old], None);

@@ -27,10 +27,10 @@ pub(super) const LEAST_WRITE_TIME: Duration = Duration::from_secs(1);
 const ACTING_TIME: Duration = Duration::from_millis(800);
 
 /// What is reported of an operation's collection, and done about that. It goes on
-/// [beside](Aside::beside) all that the operation does, so that nothing that it holds is held for longer
+/// [beside](SideWork::beside) all that the operation does, so that nothing that it holds is held for longer
 /// than its own requests take.
 #[derive(Default)]
-pub(super) struct Aside<'a> {
+pub(super) struct SideWork<'a> {
     going_on: Mutex<Option<GoingOn<'a>>>,
     is_acting: IsActing,
 }
@@ -44,7 +44,7 @@ pub(super) struct Operation<'a> {
     pub(super) deadline: Deadline,
     pub(super) attempts: Attempts<'a>,
     /// Parts of the operation in several shards share it.
-    pub(super) aside: Arc<Aside<'a>>,
+    pub(super) aside: Arc<SideWork<'a>>,
     /// The write units that DynamoDB has reported so far.
     pub(super) consumed_wcu: f64,
 }
@@ -174,7 +174,7 @@ impl<'a> Operation<'a> {
     }
 }
 
-impl<'a> Aside<'a> {
+impl<'a> SideWork<'a> {
     /// The output of `work`, beside which that goes on which it leads to.
     pub(super) async fn beside<T>(&self, mut work: Pin<&mut impl Future<Output = T>>) -> T {
         poll_fn(|context| {

@@ -43,7 +43,7 @@ struct Rate {
 
 /// What a writer may do about a shard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Turn {
+pub(super) enum Paced {
     /// It may write after so long.
     In(Duration),
     /// Its turn does not come in time.
@@ -101,12 +101,12 @@ impl Pacing {
         patience: Duration,
         alone: Duration,
         now: Duration,
-    ) -> Turn {
+    ) -> Paced {
         let mut shards = self.lock();
-        let Some(rate) = shards.get_mut(shard) else { return Turn::In(Duration::ZERO) };
+        let Some(rate) = shards.get_mut(shard) else { return Paced::In(Duration::ZERO) };
         if rate.last_needed_at() + FORGOTTEN < now || rate.rev != rev() {
             shards.pop(shard);
-            return Turn::In(Duration::ZERO);
+            return Paced::In(Duration::ZERO);
         }
         rate.bring_up_to(now);
         let wait = ((1.0 - rate.tokens) / rate.per_sec).max(0.0);
@@ -116,10 +116,10 @@ impl Pacing {
         let is_alone = rate.per_sec >= self.alone;
         let patience = if is_alone { alone.max(patience) } else { patience };
         if wait > 0.0 && wait >= patience.as_secs_f64() {
-            return Turn::TooLate;
+            return Paced::TooLate;
         }
         rate.tokens -= 1.0;
-        Turn::In(Duration::from_secs_f64(wait))
+        Paced::In(Duration::from_secs_f64(wait))
     }
 
     /// Whether a turn that was asked for then may still be taken: the shard has not refused its first write since.

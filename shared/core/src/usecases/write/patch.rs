@@ -11,7 +11,7 @@ use crate::model::item::{Attributes, NewItem, StoredItem, take_key};
 use crate::model::lease::Deadline;
 use crate::model::merge_patch::merge_patch;
 use crate::usecases::write::context::WriteContext;
-use crate::usecases::write::home::{Settled, find_item, new_home_in_move, shard_to_write};
+use crate::usecases::write::home::{SettledUntil, find_item, new_home_in_move, shard_to_write};
 use crate::usecases::write::look::send_put;
 use crate::usecases::write::operation::{Interrupted, Operation};
 use crate::usecases::write::precondition::{
@@ -58,7 +58,7 @@ async fn try_patch(
     let in_move = new_home_in_move(operation.key, &known);
     let shard = match in_move {
         Some(shard) => shard,
-        None => shard_to_write(operation, Settled::Marked, &known).await?,
+        None => shard_to_write(operation, SettledUntil::Marked, &known).await?,
     };
     let existing = find_item(operation, &known).await?;
     let existing = existing.ok_or_else(|| nothing_to_patch(precondition))?;
@@ -79,7 +79,7 @@ async fn try_patch(
         forwarded: false,
     });
     if in_move.is_some() && item.may_expire(&directory.lease().ttl_attributes()) {
-        shard_to_write(operation, Settled::Marked, &known).await?;
+        shard_to_write(operation, SettledUntil::Marked, &known).await?;
     }
     let write = operation.guarded(shard, Action::Put(item), unchanged, &known);
     match send_put(operation, &write, shard, version).await? {

@@ -9,7 +9,7 @@ use crate::model::item::{NewItem, StoredItem, item_bytes};
 use crate::model::lease::Deadline;
 use crate::model::version::{Generation, Version};
 use crate::usecases::write::context::WriteContext;
-use crate::usecases::write::home::{Settled, new_home_in_move, shard_to_write};
+use crate::usecases::write::home::{SettledUntil, new_home_in_move, shard_to_write};
 use crate::usecases::write::look::send_put;
 use crate::usecases::write::operation::{Interrupted, Operation};
 use crate::usecases::write::precondition::{
@@ -67,8 +67,9 @@ async fn try_put(
     let expected = expected(precondition)?;
     // What an item hides at its old home would show again when it expires.
     let may_expire = item.may_expire(&operation.context.directory.lease().ttl_attributes());
-    let until = if may_expire { Settled::Marked } else { Settled::Emptied };
-    let new_home = new_home_in_move(operation.key, &known).filter(|_| until == Settled::Emptied);
+    let until = if may_expire { SettledUntil::Marked } else { SettledUntil::Emptied };
+    let new_home =
+        new_home_in_move(operation.key, &known).filter(|_| until == SettledUntil::Emptied);
     let asks_new_home_first = match precondition {
         Precondition::None => true,
         Precondition::Absent | Precondition::Never => false,

@@ -13,7 +13,7 @@ use crate::model::version::Version;
 use crate::ports::StoreError;
 use crate::usecases::retry::{refusal, within};
 use crate::usecases::write::operation::{Interrupted, LEAST_WRITE_TIME, Operation};
-use crate::usecases::write::pacing::Turn;
+use crate::usecases::write::pacing::Paced;
 
 /// What became of one request that was answered in time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -108,12 +108,12 @@ impl<'a> Operation<'a> {
         let alone = LONGEST_ALONE.min(self.context.directory.settings().lease_term / 4);
         let (shared, alone) = (hurry.min(LONGEST_WAIT), patience.min(alone));
         match pacing.turn(at, || self.rev(), shared, alone, now.boot) {
-            Turn::In(wait) if wait.is_zero() => Ok(()),
-            Turn::In(wait) => {
+            Paced::In(wait) if wait.is_zero() => Ok(()),
+            Paced::In(wait) => {
                 clock.sleep(wait).await;
                 Ok(())
             }
-            Turn::TooLate => {
+            Paced::TooLate => {
                 let throttle = Throttle::of_a_partition();
                 if let Some(shard) = reported {
                     self.was_throttled(shard, throttle.clone());

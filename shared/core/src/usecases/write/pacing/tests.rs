@@ -79,7 +79,7 @@ impl Fleet {
                 let mut one = 1.0;
                 while one <= burst {
                     one += 1.0;
-                    if environment.turn(&self.shard, || REV, NOW, NOW, sent) == Turn::TooLate {
+                    if environment.turn(&self.shard, || REV, NOW, NOW, sent) == Paced::TooLate {
                         continue;
                     }
                     if partition.write() {
@@ -145,7 +145,7 @@ fn a_shard_that_was_relieved_is_written_to_as_if_it_had_never_been_full() {
     }
     let now = now + FORGOTTEN + Duration::from_millis(1);
     for _ in 0..1_000 {
-        assert_eq!(pacing.turn(&hot, || REV, NOW, NOW, now), Turn::In(Duration::ZERO));
+        assert_eq!(pacing.turn(&hot, || REV, NOW, NOW, now), Paced::In(Duration::ZERO));
     }
 }
 
@@ -155,16 +155,16 @@ fn a_shard_that_was_relieved_is_written_to_as_if_it_had_never_been_full() {
 fn regression_a_shard_was_held_to_the_pace_from_before_its_collection_grew() {
     let (pacing, hot, now) = (Pacing::new(100.0), shard("hot"), Duration::from_secs(100));
     pacing.refused(&hot, REV, now, now);
-    assert_eq!(pacing.turn(&hot, || REV, NOW, NOW, now), Turn::TooLate);
-    assert_eq!(pacing.turn(&hot, || REV + 1, NOW, NOW, now), Turn::In(Duration::ZERO));
+    assert_eq!(pacing.turn(&hot, || REV, NOW, NOW, now), Paced::TooLate);
+    assert_eq!(pacing.turn(&hot, || REV + 1, NOW, NOW, now), Paced::In(Duration::ZERO));
 }
 
 #[test]
 fn no_shard_waits_for_another() {
     let (pacing, now) = (Pacing::new(100.0), Duration::from_secs(100));
     pacing.refused(&shard("hot"), REV, now, now);
-    assert_eq!(pacing.turn(&shard("hot"), || REV, NOW, NOW, now), Turn::TooLate);
-    assert_eq!(pacing.turn(&shard("cold"), || REV, NOW, NOW, now), Turn::In(Duration::ZERO));
+    assert_eq!(pacing.turn(&shard("hot"), || REV, NOW, NOW, now), Paced::TooLate);
+    assert_eq!(pacing.turn(&shard("cold"), || REV, NOW, NOW, now), Paced::In(Duration::ZERO));
 }
 
 #[test]
@@ -172,11 +172,11 @@ fn who_is_patient_gets_turns_one_after_the_other() {
     let (pacing, hot, now) = (Pacing::new(100.0), shard("hot"), Duration::from_secs(100));
     pacing.refused(&hot, REV, now, now);
     let turns = std::iter::repeat_with(|| pacing.turn(&hot, || REV, HALF, HALF, now));
-    let turns = turns.take_while(|turn| *turn != Turn::TooLate).collect::<Vec<_>>();
+    let turns = turns.take_while(|turn| *turn != Paced::TooLate).collect::<Vec<_>>();
     assert_eq!(turns.len(), 19, "half a second of two fifths of what a partition takes");
     assert!(turns.is_sorted_by_key(|turn| match turn {
-        Turn::In(wait) => *wait,
-        Turn::TooLate => Duration::MAX,
+        Paced::In(wait) => *wait,
+        Paced::TooLate => Duration::MAX,
     }));
 }
 
@@ -186,7 +186,7 @@ fn who_has_a_shard_to_itself_may_wait_longer() {
     let (pacing, hot, mut now) = (Pacing::new(100.0), shard("hot"), Duration::from_secs(100));
     let turns = |now| {
         let turns = std::iter::repeat_with(|| pacing.turn(&hot, || REV, Duration::ZERO, HALF, now));
-        turns.take_while(|turn| *turn != Turn::TooLate).count()
+        turns.take_while(|turn| *turn != Paced::TooLate).count()
     };
     pacing.refused(&hot, REV, now, now);
     assert_eq!(turns(now), 19);
@@ -206,14 +206,14 @@ fn regression_turns_that_were_given_away_starved_a_shard_whose_pace_fell() {
     pacing.refused(&hot, REV, now, now);
     let patience = Duration::from_millis(250);
     let turns = std::iter::repeat_with(|| pacing.turn(&hot, || REV, patience, patience, now));
-    let turns = turns.take_while(|turn| *turn != Turn::TooLate).count();
+    let turns = turns.take_while(|turn| *turn != Paced::TooLate).count();
     assert!(turns >= 49, "{turns}");
     for _ in 0..turns {
         now += Duration::from_millis(5);
         pacing.refused(&hot, REV, now, now);
     }
     let relieved = now + Duration::from_millis(1_500);
-    while pacing.turn(&hot, || REV, NOW, NOW, now) == Turn::TooLate {
+    while pacing.turn(&hot, || REV, NOW, NOW, now) == Paced::TooLate {
         now += Duration::from_millis(10);
         assert!(now < relieved, "nothing is sent");
     }

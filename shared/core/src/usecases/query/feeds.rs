@@ -13,7 +13,7 @@ use crate::usecases::directory::{Directory, Known};
 use crate::usecases::fan_out::fan_out_each;
 use crate::usecases::query::cursor::Position;
 use crate::usecases::query::page::{PageBudget, PageRead};
-use crate::usecases::query::{Abandon, MAX_LIMIT, Query, renewed};
+use crate::usecases::query::{MAX_LIMIT, NoPage, Query, renewed};
 
 /// How often a page of one shard is asked for, which takes some 6 seconds with the standard back-off. A
 /// shard that does not answer for longer is a matter for the caller, and should not keep the other shards'
@@ -22,7 +22,7 @@ const MAX_ATTEMPTS: u32 = 16;
 
 /// One shard of a query: what was read of it and not yet returned, and where it goes on.
 #[derive(Debug, Clone)]
-pub(super) struct Lane {
+pub(super) struct Feed {
     pub(super) shard: ShardId,
     pub(super) buffer: VecDeque<Buffered>,
     pub(super) next: Position,
@@ -43,37 +43,37 @@ pub(super) struct Buffered {
     pub(super) item: Option<StoredItem>,
 }
 
-/// A request for more of a lane.
+/// A request for more of a feed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Ask {
-    /// An index into the lanes.
-    pub(super) lane: usize,
+    /// An index into the feeds.
+    pub(super) feed: usize,
     shard: ShardId,
-    /// Where the lane goes on.
+    /// Where the feed goes on.
     pub(super) from: Position,
     /// The most items.
     pub(super) limit: u32,
 }
 
-impl Lane {
+impl Feed {
     pub(super) fn new(shard: ShardId, next: Position) -> Self {
         Self { shard, buffer: VecDeque::new(), next, asked: None, read: 0, kept: 0 }
     }
 
-    /// Whether nothing can be said about the lane's next item without another request.
+    /// Whether nothing can be said about the feed's next item without another request.
     pub(super) fn is_dry(&self) -> bool {
         self.buffer.is_empty() && self.next != Position::End
     }
 
-    /// Whether everything of the lane was returned.
+    /// Whether everything of the feed was returned.
     pub(super) fn is_done(&self) -> bool {
         self.buffer.is_empty() && self.next == Position::End
     }
 
-    /// A request for more of this lane, which has the index `lane`, where `wanted` more items could
+    /// A request for more of this feed, which has the index `feed`, where `wanted` more items could
     /// be used. Markers and what is not at home are read and not used: as large a part of the next
     /// page as of the pages before. Where nothing else came at all the pages grow.
-    pub(super) fn ask(&self, lane: usize, wanted: usize) -> Ask {
+    pub(super) fn ask(&self, feed: usize, wanted: usize) -> Ask {
         let wanted = u32::try_from(wanted.max(1)).unwrap_or(u32::MAX);
         let most = MAX_LIMIT.max(wanted);
         let limit = match (self.asked, self.kept) {
@@ -84,11 +84,11 @@ impl Lane {
                 u32::try_from(scaled).unwrap_or(most).clamp(wanted, most)
             }
         };
-        Ask { lane, shard: self.shard, from: self.next.clone(), limit }
+        Ask { feed, shard: self.shard, from: self.next.clone(), limit }
     }
 
     /// Takes in a page: what lives here stays, markers and misplaced items are passed over. An item
-    /// that is ahead of the metadata spoils it. Returns how many bytes of a page's body the lane holds
+    /// that is ahead of the metadata spoils it. Returns how many bytes of a page's body the feed holds
     /// more than before.
     pub(super) fn take(
         &mut self,
@@ -96,10 +96,10 @@ impl Lane {
         limit: u32,
         known: &Known,
         budget: PageBudget<'_>,
-    ) -> Result<usize, Abandon> {
+    ) -> Result<usize, NoPage> {
         let Known { metadata, .. } = known;
         if page.items.iter().any(|(_, item)| item.generation > metadata.generation) {
-            return Err(Abandon::Redo);
+            return Err(NoPage::Redo);
         }
         let homes = Homes::of(&metadata.partition, metadata.placement, metadata.number_of_shards);
         let mut more = 0;
@@ -119,22 +119,22 @@ impl Lane {
     }
 }
 
-/// Reads on in several lanes at once. `take` gets each page as it comes; the error of the shards
+/// Reads on in several feeds at once. `take` gets each page as it comes; the error of the shards
 /// that did not answer for now is returned, for whoever can do without them.
 ///
-/// What was answered after the lease is thrown away: the lane stays where it was, and the
+/// What was answered after the lease is thrown away: the feed stays where it was, and the
 /// metadata is renewed, under the same layout or not at all.
-pub(super) async fn read_lanes(
+pub(super) async fn read_feeds(
     directory: &Directory,
     asks: &[Ask],
     reading: &mut PageRead<'_>,
-    mut take: impl FnMut(&Ask, ShardPage, &PageRead<'_>) -> Result<(), Abandon>,
-) -> Result<Option<Error>, Abandon> {
+    mut take: impl FnMut(&Ask, ShardPage, &PageRead<'_>) -> Result<(), NoPage>,
+) -> Result<Option<Error>, NoPage> {
     let (query, deadline) = (reading.query, reading.deadline);
     let placement = reading.known.metadata.placement;
     let requests = asks.iter().map(|ask| async move {
         let page =
-            lane_page(directory, query, placement, ask.shard, &ask.from, ask.limit, deadline)
+            shard_page(directory, query, placement, ask.shard, &ask.from, ask.limit, deadline)
                 .await?;
         Ok((ask, page, directory.clock().now()))
     });
@@ -153,7 +153,7 @@ pub(super) async fn read_lanes(
     if overdue {
         match renewed(directory, &reading.known, deadline).await {
             Ok(fresh) => reading.known = fresh,
-            Err(Abandon::Failed(error)) if error.is_passing() => {
+            Err(NoPage::Failed(error)) if error.is_passing() => {
                 return Ok(missing.or(Some(error)));
             }
             Err(abandon) => return Err(abandon),
@@ -162,9 +162,9 @@ pub(super) async fn read_lanes(
     Ok(missing)
 }
 
-/// The next page of a lane. Refusals are retried, with full jitter, [`MAX_ATTEMPTS`] times and
+/// The next page of a feed. Refusals are retried, with full jitter, [`MAX_ATTEMPTS`] times and
 /// until the deadline at most; then the error names the shard.
-pub(crate) async fn lane_page(
+pub(crate) async fn shard_page(
     directory: &Directory,
     query: &Query,
     placement: Placement,
