@@ -119,7 +119,6 @@ const RETIRED: &[(&str, &str)] = &[
     ("Sight", "Observation"),
     ("Sighting", "MetadataAge"),
     ("Abandon", "NoPage"),
-    ("Shift", "SliceState"),
 ];
 
 /// The most methods of one type, and the most files that they lie in: more cannot be found again.
