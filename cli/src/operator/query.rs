@@ -90,7 +90,7 @@ pub(crate) async fn run(args: QueryArgs) -> ExitCode {
     };
     let mut output = Output::new(args.json);
     if failure.is_none() || progress.has_begun {
-        output.json(&progress.end());
+        output.json(&progress);
     }
     if let Some(cursor) = &progress.cursor {
         note!("dynashard: continue with --cursor {cursor}");
@@ -110,22 +110,13 @@ enum Ended {
     Interrupted,
 }
 
-/// How far it has come: all of this was printed.
-#[derive(Debug, Default)]
+/// How far it has come: all of this was printed. With `--json` it is the last line.
+#[derive(Debug, Default, Serialize)]
 struct Progress {
+    #[serde(skip)]
     has_begun: bool,
     /// Where to go on, as long as the end was not reached.
     cursor: Option<String>,
-    shards: u32,
-    items: u64,
-    items_read: u64,
-    consumed_rcu: f64,
-}
-
-/// The last line with `--json`.
-#[derive(Serialize)]
-struct End<'a> {
-    cursor: Option<&'a str>,
     shards: u32,
     items: u64,
     items_read: u64,
@@ -140,11 +131,6 @@ impl Progress {
         self.items_read += page.items_read;
         self.consumed_rcu += page.consumed_rcu;
         self.cursor = page.cursor;
-    }
-
-    fn end(&self) -> End<'_> {
-        let Self { shards, items, items_read, consumed_rcu, .. } = *self;
-        End { cursor: self.cursor.as_deref(), shards, items, items_read, consumed_rcu }
     }
 }
 

@@ -12,11 +12,11 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::super::Failure;
-use super::super::check::{self, Check, Status, Totals};
+use super::super::check::{self, Check, Totals};
 use super::super::files::replace;
 use super::super::output::{Activity, Output};
 use super::description::{self, Surroundings};
-use super::judge::{self, Finding};
+use super::judge;
 use super::plan::{Parameters, Plan};
 use super::source::Position;
 use super::state::{FORMAT, Progress, StateFile, Subject};
@@ -76,12 +76,11 @@ pub(super) async fn run(args: &AdoptArgs, output: &mut Output) -> Result<ExitCod
             Some(_) => "the items were not read",
             None => "the items were not read: the keys stand in the way",
         };
-        checks.push(Check::new("items", Status::Unknown, seen));
+        checks.push(Check::unknown("items", seen));
         Some(wanted.unwrap_or_default())
     };
     let totals = Totals::of(&checks);
     let mut report = Report {
-        event: "adopt",
         table: &args.table,
         adoptable: totals.problems == 0 && survey.is_some() && around.ttl.is_ok(),
         scan_begun: begun,
@@ -114,7 +113,7 @@ pub(super) async fn run(args: &AdoptArgs, output: &mut Output) -> Result<ExitCod
         }
     }
     for finding in survey.iter().flat_map(judge::findings) {
-        output.json(&FindingLine { event: "finding", finding });
+        output.event("finding", &finding);
     }
     report.print(args, output)?;
     Ok(match (totals.problems, report.adoptable) {
@@ -222,18 +221,9 @@ fn policy_file(args: &AdoptArgs) -> String {
     file.display().to_string()
 }
 
-/// `{"event":"finding", ...}`
-#[derive(Serialize)]
-struct FindingLine {
-    event: &'static str,
-    #[serde(flatten)]
-    finding: Finding,
-}
-
 /// `{"event":"adopt", ...}`
 #[derive(Serialize)]
 struct Report<'a> {
-    event: &'static str,
     table: &'a str,
     adoptable: bool,
     /// When the items began to be read, in epoch seconds; null if they were left out.
@@ -251,7 +241,7 @@ struct Report<'a> {
 
 impl Report<'_> {
     fn print(&self, args: &AdoptArgs, output: &mut Output) -> Result<(), Failure> {
-        output.json(self);
+        output.event("adopt", self);
         check::print(&self.checks, output);
         output.text(self.totals);
         let table = self.table;

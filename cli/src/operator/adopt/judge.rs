@@ -98,7 +98,7 @@ fn separator(survey: &Survey, wanted: Option<Separator>) -> Check {
             Some(free) => format!("choose another separator, as {free}: {why}"),
             None => format!("rename these partition keys: {why}"),
         };
-        return Check::new(CHECK, Status::Problem, in_use(&wanted)).advise(advice);
+        return Check::problem(CHECK, in_use(&wanted)).advise(advice);
     }
     let fewest = Separator::ALL.into_iter().min_by_key(|each| survey.suffixed(*each).count);
     let fewest = fewest.unwrap_or_default();
@@ -106,7 +106,7 @@ fn separator(survey: &Survey, wanted: Option<Separator>) -> Check {
         "all six separators are in use: {}",
         Separator::ALL.iter().map(in_use).collect::<Vec<_>>().join("; ")
     );
-    Check::new(CHECK, Status::Problem, seen).advise(format!(
+    Check::problem(CHECK, seen).advise(format!(
         "rename the partition keys that end in {:?} and a number, which are the fewest: {why}",
         fewest.as_str()
     ))

@@ -17,7 +17,7 @@ use serde::Serialize;
 
 use super::super::Failure;
 use super::super::budget::Budget;
-use super::super::check::{self, Check, Status, Totals};
+use super::super::check::{self, Check, Totals};
 use super::super::connect::deadline;
 use super::super::output::{Activity, Output};
 use super::super::patience::patiently;
@@ -69,7 +69,7 @@ pub(super) async fn run(args: &AdoptArgs, output: &mut Output) -> Result<ExitCod
     if args.leave.remove_attributes {
         if Totals::of(&checks).problems > 0 {
             let seen = "nothing was removed, since something else stands in the way";
-            checks.push(Check::new("removal", Status::Problem, seen));
+            checks.push(Check::problem("removal", seen));
         } else {
             let removal = remove(args, &operator, &state, &schema, output).await?;
             let table = &args.table;
@@ -86,7 +86,6 @@ pub(super) async fn run(args: &AdoptArgs, output: &mut Output) -> Result<ExitCod
     let totals = Totals::of(&checks);
     let plain = is_plain(totals, &leftovers);
     let report = Report {
-        event: "leave",
         table: &args.table,
         plain,
         items: leftovers.items,
@@ -163,7 +162,7 @@ fn scaling(stack: &Stack) -> Check {
         Some("off") => Check::ok(CHECK, "nothing grows: ScalingMode is off"),
         mode => {
             let mode = mode.unwrap_or("missing");
-            Check::new(CHECK, Status::Problem, format!("the stack's ScalingMode is {mode}"))
+            Check::problem(CHECK, format!("the stack's ScalingMode is {mode}"))
                 .advise("deploy ScalingMode=off, or collections spread again")
         }
     }
@@ -250,12 +249,8 @@ async fn collections(
             let Some(why) = why else { continue };
             left += 1;
             let command = way.command(&partition);
-            output.json(&CollectionLine {
-                event: "collection",
-                pk: partition.as_str(),
-                why: &why,
-                command: &command,
-            });
+            let pk = partition.as_str();
+            output.event("collection", &CollectionLine { pk, why: &why, command: &command });
             if shown.len() < SHOWN {
                 shown.push(format!("{partition:?}: {why}: {command}"));
             }
@@ -276,7 +271,7 @@ async fn collections(
         output.text(format_args!("and {} more; --json prints all", left - SHOWN as u64));
     }
     let seen = format!("{left} of {all} collections do not rest with one shard");
-    Ok(Check::new(CHECK, Status::Problem, seen).advise(
+    Ok(Check::problem(CHECK, seen).advise(
         "deploy ScalingMode=off, run these commands, and wait until markers are removed: about a minute \
          after a change has closed",
     ))
@@ -335,7 +330,7 @@ impl Removal {
             return Check::ok(CHECK, seen);
         }
         let seen = format!("{seen}; {changed} were written or deleted meanwhile");
-        Check::new(CHECK, Status::Warning, seen).advise("run the same command again")
+        Check::warning(CHECK, seen).advise("run the same command again")
     }
 }
 
@@ -383,7 +378,6 @@ async fn remove(
 /// `{"event":"collection", ...}`
 #[derive(Serialize)]
 struct CollectionLine<'a> {
-    event: &'static str,
     pk: &'a str,
     why: &'a str,
     command: &'a str,
@@ -392,7 +386,6 @@ struct CollectionLine<'a> {
 /// `{"event":"leave", ...}`
 #[derive(Serialize)]
 struct Report<'a> {
-    event: &'static str,
     table: &'a str,
     /// Whether a client without dynashard finds every item where it looks for it.
     plain: bool,
@@ -412,7 +405,7 @@ struct Report<'a> {
 
 impl Report<'_> {
     fn print(&self, output: &mut Output) {
-        output.json(self);
+        output.event("leave", self);
         check::print(&self.checks, output);
         output.text(self.totals);
         let table = self.table;
@@ -428,6 +421,7 @@ impl Report<'_> {
 mod tests {
     use dynashard_keys::Placement;
 
+    use super::super::super::check::Status;
     use super::*;
 
     fn pinned(schema: TableSchema) -> Pinned {

@@ -7,7 +7,7 @@ use dynashard_core::TableSchema;
 use dynashard_keys::Separator;
 use serde::Serialize;
 
-use super::super::check::{Check, Status};
+use super::super::check::Check;
 use super::super::connect::table_of;
 use super::super::output::Output;
 use super::super::patience::patiently;
@@ -29,7 +29,7 @@ pub(super) async fn check(
             let (_, why) = why.into_parts();
             let seen = format!("whose the table is could not be read: {why}");
             let advice = format!("allow dynamodb:GetItem on the table {}", args.table);
-            return Check::new(CHECK, Status::Unknown, seen).advise(advice);
+            return Check::unknown(CHECK, seen).advise(advice);
         }
     };
     let seen = format!("the table belongs to the stack with the metadata table {metadata_table}");
@@ -39,7 +39,7 @@ pub(super) async fn check(
     }
     let (table, metadata_table) = (shell::quoted(&args.table), shell::quoted(&metadata_table));
     let caller = args.caller.for_shell();
-    Check::new(CHECK, Status::Problem, seen).advise(format!(
+    Check::problem(CHECK, seen).advise(format!(
         "only one stack can serve it: deploy that one, or bring its collections back to one shard (dynashard adopt \
          --leave), delete it, and run dynashard adopt --table {table} --take-over {metadata_table}{caller}"
     ))
@@ -70,7 +70,7 @@ pub(super) async fn take_over(
         Some(owner) => patiently(async || operator.release(table, &schema, &owner).await).await?,
         None => false,
     };
-    output.json(&Report { event: "take_over", table, metadata_table: owned_by, released });
+    output.event("take_over", &Report { table, metadata_table: owned_by, released });
     output.text(match (is_owned, released) {
         (_, true) => {
             format!("{table} belongs to nobody now: the next stack that serves it claims it")
@@ -86,7 +86,6 @@ pub(super) async fn take_over(
 /// `{"event":"take_over", ...}`
 #[derive(Serialize)]
 struct Report<'a> {
-    event: &'static str,
     table: &'a str,
     /// The owner's.
     metadata_table: &'a str,

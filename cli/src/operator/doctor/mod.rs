@@ -134,7 +134,7 @@ async fn examine(args: &DoctorArgs) -> Result<Report, Failure> {
     checks.push(checks::write_permissions(main_table.name, metadata_table.name));
     for (table, state) in [(main_table, &main), (metadata_table, &metadata)] {
         checks.push(checks::recovery(table, &operator.is_recoverable(table.name).await));
-        checks.extend(checks::protection(table, state));
+        checks.extend(state.as_ref().map(|state| checks::protection(table, state)));
     }
     let ttl = operator.ttl_attribute(main_table.name).await;
     checks.push(checks::time_to_live(main_table.name, &ttl, value("TtlAttribute")));
@@ -266,7 +266,6 @@ fn unreachable(why: &str) -> Failure {
 /// `{"event":"doctor", ...}`
 #[derive(Serialize)]
 struct Report {
-    event: &'static str,
     /// The server that was asked, as `host` or `host:port`.
     server: Option<String>,
     /// By how many seconds the local clock is ahead of the server's; below 0 it is behind.
@@ -292,7 +291,6 @@ impl Report {
     fn of(measured: Measured, lifetime: Lifetime, checks: Vec<Check>) -> Self {
         let Measured { window, clock_ahead_secs, reads, server } = measured;
         Self {
-            event: "doctor",
             server,
             clock_ahead_secs,
             request_lifetime_secs: lifetime.secs,
@@ -314,7 +312,7 @@ impl Report {
     }
 
     fn print(&self, output: &mut Output) {
-        output.json(self);
+        output.event("doctor", self);
         if let Some(server) = &self.server {
             output.text(format_args!("DynamoDB at {server}"));
         }

@@ -108,7 +108,6 @@ pub(crate) async fn run(args: ExportArgs) -> ExitCode {
 /// `{"event":"summary", ...}`
 #[derive(Serialize)]
 struct Summary<'a> {
-    event: &'static str,
     collections: u64,
     items: u64,
     /// Values that an import of the file reads as another type.
@@ -173,15 +172,12 @@ async fn export(
     }
     finished?;
     let Progress { collections, items, foreign, consumed_rcu, .. } = *progress;
-    output.json(&Summary {
-        event: "summary",
-        collections,
-        items,
-        changed_values,
-        number_columns: (args.format == Format::Csv).then_some(&numbers),
-        foreign_keys: foreign,
-        consumed_rcu,
-    });
+    let number_columns = (args.format == Format::Csv).then_some(&*numbers);
+    let foreign_keys = foreign;
+    output.event(
+        "summary",
+        &Summary { collections, items, changed_values, number_columns, foreign_keys, consumed_rcu },
+    );
     if changed_values > 0 {
         note!(
             "dynashard: {changed_values} values have types that this form cannot hold; dynamodb-json holds all"

@@ -82,7 +82,6 @@ pub(in crate::operator) struct Column {
 /// A row that cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 struct BadRow {
-    event: &'static str,
     line: u64,
     reason: String,
 }
@@ -161,7 +160,7 @@ impl Sample {
             Err(reason) => {
                 self.bad_rows += 1;
                 if self.shown.len() < SHOWN {
-                    self.shown.push(BadRow { event: "bad_row", line, reason });
+                    self.shown.push(BadRow { line, reason });
                 }
             }
         }
@@ -191,7 +190,7 @@ impl Sample {
         }
         for bad in &self.shown {
             note!("line {}: {}", bad.line, bad.reason);
-            output.json(bad);
+            output.event("bad_row", bad);
         }
         let (file, more) = (args.file.display(), self.bad_rows - self.shown.len());
         let more = if more > 0 { format!("; {more} more") } else { String::new() };

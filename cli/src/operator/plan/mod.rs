@@ -43,80 +43,63 @@ pub(crate) struct PlanArgs {
 #[derive(Debug, clap::Args, Serialize)]
 struct Figures {
     /// Items that are written in a second, on average over a day.
-    #[arg(long, value_name = "N", value_parser = figure, allow_negative_numbers = true)]
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[arg(long, value_name = "N", value_parser = figure)]
     writes_per_second: Option<f64>,
     /// Items that are read by their key in a second. [default: 0]
-    #[arg(long, value_name = "N", value_parser = figure, allow_negative_numbers = true)]
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[arg(long, value_name = "N", value_parser = figure)]
     reads_per_second: Option<f64>,
     /// Those reads are strongly consistent.
     #[arg(long)]
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     consistent_reads: bool,
     /// Queries of the hottest key in a second. [default: 0]
-    #[arg(long, value_name = "N", value_parser = figure, allow_negative_numbers = true)]
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[arg(long, value_name = "N", value_parser = figure)]
     queries_per_second: Option<f64>,
     /// The items that a query returns. [default: 100]
     #[arg(long, value_name = "ITEMS")]
-    #[serde(skip_serializing_if = "Option::is_none")]
     items_per_query: Option<u32>,
     /// The size of an item with its key, in bytes. dynashard adds about 25: a version, a generation and the shard in the key.
     #[arg(long, value_name = "BYTES")]
-    #[serde(skip_serializing_if = "Option::is_none")]
     item_bytes: Option<u32>,
     /// How many times its average the load is at its peak. [default: 1]
-    #[arg(long, value_name = "TIMES", value_parser = figure, allow_negative_numbers = true)]
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[arg(long, value_name = "TIMES", value_parser = figure)]
     peak_ratio: Option<f64>,
     /// The part of the load that the hottest partition key has. [default: 1]
-    #[arg(long, value_name = "PART", value_parser = figure, allow_negative_numbers = true)]
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[arg(long, value_name = "PART", value_parser = figure)]
     hot_key_share: Option<f64>,
     /// The part of its key's writes that the hottest item has. [default: 0]
-    #[arg(long, value_name = "PART", value_parser = figure, allow_negative_numbers = true)]
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[arg(long, value_name = "PART", value_parser = figure)]
     hot_item_share: Option<f64>,
     /// How many partition keys are as hot as that. [default: 1]
     #[arg(long, value_name = "KEYS")]
-    #[serde(skip_serializing_if = "Option::is_none")]
     hot_keys: Option<u32>,
     /// Whether new sort keys are above all others of their key, as times are. [default: true]
     #[arg(long, value_name = "BOOL")]
-    #[serde(skip_serializing_if = "Option::is_none")]
     sort_keys_grow: Option<bool>,
     /// Items are only ever added, each under a sort key of its own: nothing is replaced or deleted by its key.
     #[arg(long)]
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     append_only: bool,
     /// By which part the load grows in a month: 0.1 is a tenth. [default: 0]
-    #[arg(long, value_name = "PART", value_parser = figure, allow_negative_numbers = true)]
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[arg(long, value_name = "PART", value_parser = figure)]
     growth_per_month: Option<f64>,
     /// How many months the plan looks ahead. [default: 12]
     #[arg(long, value_name = "MONTHS")]
-    #[serde(skip_serializing_if = "Option::is_none")]
     months: Option<u32>,
     /// After how many days items are deleted; never, if it is left out.
-    #[arg(long, value_name = "DAYS", value_parser = figure, allow_negative_numbers = true)]
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[arg(long, value_name = "DAYS", value_parser = figure)]
     retention_days: Option<f64>,
     /// The items that are stored now. [default: 0]
     #[arg(long, value_name = "ITEMS")]
-    #[serde(skip_serializing_if = "Option::is_none")]
     stored_items: Option<u64>,
     /// The partitions that a provisioned table has already. A new one gets as many as it needs.
     #[arg(long, value_name = "PARTITIONS")]
-    #[serde(skip_serializing_if = "Option::is_none")]
     partitions: Option<u32>,
     /// Items that are loaded at first. [default: 0]
     #[arg(long, value_name = "ITEMS")]
-    #[serde(skip_serializing_if = "Option::is_none")]
     bulk_items: Option<u64>,
     /// In how many minutes. [default: 30]
     #[arg(long, value_name = "MINUTES")]
-    #[serde(skip_serializing_if = "Option::is_none")]
     bulk_minutes: Option<u32>,
 }
 
@@ -172,7 +155,8 @@ fn plan(args: &PlanArgs, output: &mut Output) -> Result<Option<Plan>, Failure> {
         fields.extend(json_file::<Map<String, Value>>(path)?);
     }
     if let Ok(Value::Object(figures)) = serde_json::to_value(&args.figures) {
-        fields.extend(figures);
+        // A figure that was not given is null.
+        fields.extend(figures.into_iter().filter(|(_, figure)| !figure.is_null()));
     }
     let workload = Workload::deserialize(Value::Object(fields));
     let workload = workload.map_err(|error| refused(&error))?;

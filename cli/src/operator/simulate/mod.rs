@@ -33,19 +33,12 @@ pub(crate) struct SimulateArgs {
     #[command(flatten)]
     sample: TimedSampleArgs,
     /// Simulate so many times the writes of the sample: 10 for ten times its load, 0.1 for a tenth.
-    #[arg(
-        long,
-        value_name = "TIMES",
-        default_value_t = 1.0,
-        requires = "sample",
-        allow_negative_numbers = true
-    )]
+    #[arg(long, value_name = "TIMES", default_value_t = 1.0, requires = "sample")]
     times: f64,
     /// Items written a second, all the time.
     #[arg(
         long,
         value_name = "N",
-        allow_negative_numbers = true,
         required_unless_present_any = ["scenario", "sample"],
         conflicts_with = "sample"
     )]
@@ -60,13 +53,7 @@ pub(crate) struct SimulateArgs {
     #[arg(long, value_name = "KEYS", default_value_t = NonZeroU32::MIN, conflicts_with = "sample")]
     keys: NonZeroU32,
     /// How unevenly they do: the share of the key of rank r goes with r^-ZIPF.
-    #[arg(
-        long,
-        value_name = "ZIPF",
-        default_value_t = 0.0,
-        allow_negative_numbers = true,
-        conflicts_with = "sample"
-    )]
+    #[arg(long, value_name = "ZIPF", default_value_t = 0.0, conflicts_with = "sample")]
     zipf: f64,
     /// Items that lie in the table before, shared out like the load. A change of shards has to move them.
     #[arg(long, value_name = "ITEMS", default_value_t = 0)]
