@@ -7,6 +7,8 @@ use dynashard_aws_operator::{Operator, ScanPage, ScanSegment};
 use dynashard_core::Attributes;
 use parking_lot::{Mutex, MutexGuard};
 
+use futures_util::stream::{self, Stream};
+
 use super::Failure;
 use super::budget::Budget;
 use super::patience::Patience;
@@ -21,6 +23,14 @@ pub(super) struct TableScan {
     operator: Operator,
     table: String,
     rate: Option<ReadRate>,
+}
+
+/// A segment, and the key behind which it begins: none for all of it.
+pub(super) type Begin = (ScanSegment, Option<Attributes>);
+
+/// All segments of a table that is divided into so many, from their beginnings.
+pub(super) fn all_segments(of: u32) -> impl Iterator<Item = Begin> {
+    (0..of).map(move |number| (ScanSegment { number, of }, None))
 }
 
 /// How many read units a second a command may consume, on average: pages that are read at once are paid for afterwards.
@@ -79,8 +89,26 @@ impl TableScan {
         self
     }
 
+    /// The pages of segments side by side, each segment from its beginning to its end. Each has a page in memory.
+    pub(super) fn pages(
+        &self,
+        begins: Vec<Begin>,
+        is_strong: bool,
+    ) -> impl Stream<Item = Result<(ScanSegment, ScanPage), Failure>> + Unpin + '_ {
+        let segments = begins.into_iter().map(|(segment, after)| {
+            let next = move |after: Option<Option<Attributes>>| async move {
+                let Some(after) = after else { return Ok(None) };
+                let page = self.page(segment, after.as_ref(), is_strong).await?;
+                let next = page.next.clone().map(Some);
+                Ok(Some(((segment, page), next)))
+            };
+            Box::pin(stream::try_unfold(Some(after), next))
+        });
+        stream::select_all(segments)
+    }
+
     /// The next page of a segment, when it is paid for.
-    pub(super) async fn page(
+    async fn page(
         &self,
         segment: ScanSegment,
         after: Option<&Attributes>,

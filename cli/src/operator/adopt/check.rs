@@ -1,6 +1,5 @@
 //! `dynashard adopt --check`: what stands in the way of an adoption, and the plan if nothing does.
 
-use std::cell::RefCell;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -8,6 +7,7 @@ use dynashard_aws_operator::{Operator, Stack, TableState};
 use dynashard_core::GrowKeys;
 use dynashard_core::ports::Clock as _;
 use dynashard_keys::Separator;
+use futures_util::TryStreamExt;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -18,9 +18,8 @@ use super::super::output::{Activity, Output};
 use super::description::{self, Surroundings};
 use super::judge;
 use super::plan::{Parameters, Plan};
-use super::source::Position;
-use super::state::{FORMAT, Progress, StateFile, Subject};
-use super::survey::{Lens, Survey};
+use super::state::{FORMAT, Position, Progress, StateFile, Subject};
+use super::survey::{Lens, Survey, example};
 use super::{
     AdoptArgs, NOT_EXAMINED, PROBLEMS_FOUND, owned_by, owner, parameter, policy, scan_of,
     undescribed, uses,
@@ -154,7 +153,7 @@ async fn survey(
         grow_keys: lens.grow_keys.to_string(),
         is_in_use: lens.is_in_use,
     };
-    let file = args.state.clone().map(|path| StateFile::new(path, subject, schema));
+    let file = args.state.clone().map(|path| StateFile::new(path, subject, schema.clone()));
     let earlier = file.as_ref().map(|file| file.load(now)).transpose()?.flatten();
     let activity = Activity::begin(!output.is_json());
     if let (Some(earlier), Some(file)) = (&earlier, &file) {
@@ -167,27 +166,24 @@ async fn survey(
             now.saturating_sub(earlier.begun) / 60
         ));
     }
-    let progress = earlier.unwrap_or_else(|| Progress::new(args.segments, now));
+    let mut progress = earlier.unwrap_or_else(|| Progress::new(args.segments, now));
     let begun = (progress.survey.items, Stopwatch::start());
-    let positions = progress.positions.clone();
-    let progress = RefCell::new(progress);
-    scan_of(args, operator, state)
-        .read(&positions, false, async |segment, page| {
-            let mut progress = progress.borrow_mut();
-            for item in &page.items {
-                progress.survey.observe(item, lens);
-            }
-            progress.survey.consumed_rcu += page.consumed_rcu;
-            progress.positions[segment] = page.next.clone().map_or(Position::End, Position::After);
-            activity.says(|| describe(&progress.survey, state.items, begun));
-            file.as_ref().map_or(Ok(()), |file| file.save(&progress, schema))
-        })
-        .await?;
+    let scan = scan_of(args, operator, state);
+    let mut pages = scan.pages(progress.begins(schema)?, false);
+    while let Some((segment, page)) = pages.try_next().await? {
+        for item in &page.items {
+            progress.survey.observe(item, lens);
+        }
+        progress.survey.consumed_rcu += page.consumed_rcu;
+        let after = |key| Position::After(example(&key, schema));
+        progress.positions[segment.number as usize] = page.next.map_or(Position::End, after);
+        activity.says(|| describe(&progress.survey, state.items, begun));
+        file.as_ref().map_or(Ok(()), |file| file.save(&progress))?;
+    }
     if let Some(file) = &file {
         file.remove();
     }
-    let Progress { begun, survey, .. } = progress.into_inner();
-    Ok((begun, survey))
+    Ok((progress.begun, progress.survey))
 }
 
 /// The progress, for people. `begun` is what was read before, and since when.

@@ -21,10 +21,10 @@ use super::super::check::{self, Check, Totals};
 use super::super::connect::deadline;
 use super::super::output::{Activity, Output};
 use super::super::patience::patiently;
+use super::super::scan::all_segments;
 use super::super::shell::{flags, quoted};
 use super::description;
 use super::leftovers::Leftovers;
-use super::source::Position;
 use super::survey::{FORWARDED, is_dynashards};
 use super::{AdoptArgs, PROBLEMS_FOUND, owned_by, parameter, scan_of, undescribed};
 use crate::clock::Stopwatch;
@@ -286,28 +286,17 @@ async fn leftovers(
     output: &Output,
 ) -> Result<Leftovers, Failure> {
     let activity = Activity::begin(!output.is_json());
-    let leftovers = RefCell::new(Leftovers::default());
-    read(args, operator, state, async |_, page: &ScanPage| {
-        let mut leftovers = leftovers.borrow_mut();
+    let mut leftovers = Leftovers::default();
+    let scan = scan_of(args, operator, state);
+    let mut pages = scan.pages(all_segments(args.segments).collect(), true);
+    while let Some((_, page)) = pages.try_next().await? {
         for item in &page.items {
             leftovers.observe(item, schema);
         }
         leftovers.consumed_rcu += page.consumed_rcu;
         activity.says(|| format!("{} of about {} items", leftovers.items, state.items));
-        Ok(())
-    })
-    .await?;
-    Ok(leftovers.into_inner())
-}
-
-async fn read(
-    args: &AdoptArgs,
-    operator: &Operator,
-    state: &TableState,
-    on_page: impl AsyncFn(usize, &ScanPage) -> Result<(), Failure>,
-) -> Result<(), Failure> {
-    let positions = (0..args.segments).map(|_| Position::Start).collect::<Vec<_>>();
-    scan_of(args, operator, state).read(&positions, true, on_page).await
+    }
+    Ok(leftovers)
 }
 
 /// What a removal has done.
@@ -366,12 +355,14 @@ async fn remove(
         Ok::<(), Failure>(())
     };
     let strip = &strip;
-    read(args, operator, state, async |_, page: &ScanPage| {
+    let scan = scan_of(args, operator, state);
+    let pages = scan.pages(all_segments(args.segments).collect(), true);
+    let strip_page = async |(_, page): (_, ScanPage)| {
         let own = page.items.iter().filter(|item| is_dynashards(item));
         let items = own.filter(|item| !item.contains_key(FORWARDED));
         stream::iter(items.map(strip)).buffer_unordered(SIDE_BY_SIDE).try_collect::<()>().await
-    })
-    .await?;
+    };
+    pages.try_for_each_concurrent(args.segments as usize, strip_page).await?;
     Ok(removal.into_inner())
 }
 

@@ -8,7 +8,6 @@ mod leftovers;
 mod owner;
 mod plan;
 mod policy;
-mod source;
 mod state;
 mod survey;
 

@@ -3,16 +3,16 @@
 use std::collections::HashSet;
 
 use dynashard_aws::OsEntropy;
-use dynashard_aws_operator::ScanSegment;
 use dynashard_core::ports::{Consistency, Entropy};
 use dynashard_core::query::{MAX_LIMIT, MAX_PAGE_BYTES, PageBudget, Query};
 use dynashard_core::{AttributeValue, Attributes, Reader, StoredItem};
 use dynashard_keys::{PartitionKey, PhysicalPartitionKey, SortKey};
+use futures_util::TryStreamExt;
 use xxhash_rust::xxh64::xxh64;
 
 use crate::operator::Failure;
 use crate::operator::connect::{Connection, deadline};
-use crate::operator::scan::{ReadRate, TableScan};
+use crate::operator::scan::{ReadRate, TableScan, all_segments};
 use crate::signals::TerminationSignals;
 
 /// How a walk that did not fail has ended.
@@ -77,7 +77,6 @@ impl Walk<'_> {
     ) -> Result<Ended, Failure> {
         let seeds = [OsEntropy.next_u64(), OsEntropy.next_u64()];
         let mut seen = HashSet::new();
-        let mut after = None;
         let is_strong = self.consistency == Consistency::Strong;
         let schema = self.connection.schema();
         let scan = TableScan::new(
@@ -85,12 +84,13 @@ impl Walk<'_> {
             self.connection.main_table(),
             self.rate.clone(),
         );
-        let whole = ScanSegment { number: 0, of: 1 };
+        let mut pages = scan.pages(all_segments(1).collect(), is_strong);
         loop {
             let page = tokio::select! {
-                page = scan.page(whole, after.as_ref(), is_strong) => page?,
+                page = pages.try_next() => page?,
                 () = self.signals.received() => return Ok(Ended::Interrupted),
             };
+            let Some((_, page)) = page else { return Ok(Ended::Done) };
             progress.consumed_rcu += page.consumed_rcu;
             for item in &page.items {
                 if item.contains_key(MARKER) {
@@ -110,10 +110,6 @@ impl Walk<'_> {
                 {
                     return Ok(Ended::Interrupted);
                 }
-            }
-            after = page.next;
-            if after.is_none() {
-                return Ok(Ended::Done);
             }
         }
     }

@@ -6,19 +6,20 @@ use std::num::NonZeroU32;
 use std::path::PathBuf;
 
 use dynashard_api::json::AttributesJson;
-use dynashard_aws_operator::{KeyAttribute, ScanSegment, TableState};
+use dynashard_aws_operator::{KeyAttribute, TableState};
 use dynashard_core::Attributes;
 use dynashard_keys::SortKeyType;
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use futures_util::stream::{self, Stream};
+use futures_util::TryStreamExt;
+use futures_util::stream::Stream;
 use serde::Serialize;
 
 use super::files::{INPUT_FAILED, failed};
 use super::row::Keys;
 use crate::operator::Failure;
 use crate::operator::connect::Connection;
-use crate::operator::scan::{ReadRate, TableScan};
+use crate::operator::scan::{ReadRate, TableScan, all_segments};
 
 /// Parts of the table that are read side by side.
 const SEGMENTS: u32 = 8;
@@ -66,16 +67,7 @@ impl SourceTable {
         &self,
         is_strong: bool,
     ) -> impl Stream<Item = Result<Vec<Attributes>, Failure>> + Unpin + '_ {
-        let segments = (0..SEGMENTS).map(|number| {
-            let segment = ScanSegment { number, of: SEGMENTS };
-            let next = move |after: Option<Option<Attributes>>| async move {
-                let Some(after) = after else { return Ok(None) };
-                let page = self.scan.page(segment, after.as_ref(), is_strong).await?;
-                Ok(Some((page.items, page.next.map(Some))))
-            };
-            Box::pin(stream::try_unfold(Some(None), next))
-        });
-        stream::select_all(segments)
+        self.scan.pages(all_segments(SEGMENTS).collect(), is_strong).map_ok(|(_, page)| page.items)
     }
 }
 
