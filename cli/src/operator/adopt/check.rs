@@ -97,7 +97,7 @@ pub(super) async fn run(args: &AdoptArgs, output: &mut Output) -> Result<ExitCod
         let parameters = Parameters::new(table, schema, separator, ttl, grow_keys.to_string());
         report.plan = Some(Plan::new(
             parameters,
-            &state.arn,
+            (table, &state.arn),
             args.stack_name.as_deref(),
             &file,
             &args.caller.for_shell(),

@@ -2,7 +2,6 @@
 //! items.
 
 use std::cell::RefCell;
-use std::fmt::Debug;
 use std::process::ExitCode;
 
 use dynashard_aws::DynamoMetadataStore;
@@ -11,7 +10,7 @@ use dynashard_core::ports::{CollectionCatalog, MetadataStore, StoreError};
 use dynashard_core::{
     Attributes, Code, CollectionMetadata, Error, Phase, Pinned, Settings, TableSchema, item_bytes,
 };
-use dynashard_keys::{PartitionKey, Separator, ShardCount, SortKeyType};
+use dynashard_keys::{PartitionKey, Separator, ShardCount};
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use serde::Serialize;
 
@@ -128,31 +127,21 @@ fn agreed(
     pinned: Option<&Pinned>,
 ) -> Result<TableSchema, Failure> {
     let Some(Pinned { schema: pinned, .. }) = pinned else { return Ok(described) };
-    let differs = |what: &str, pinned: &dyn Debug, other: &dyn Debug| {
-        let why = format!("the pinned {what} is {pinned:?}, and that of {table} is {other:?}");
-        Err(Error::new(Code::SettingsMismatch, why).into())
+    let keys = |schema: &TableSchema| {
+        let TableSchema { partition_key_name, sort_key_name, sort_key_type, .. } = schema;
+        [partition_key_name, sort_key_name, sort_key_type.as_str()].map(str::to_owned)
     };
-    if pinned.partition_key_name != described.partition_key_name {
-        let [theirs, ours] = [&pinned.partition_key_name, &described.partition_key_name];
-        return differs("PartitionKeyName", theirs, ours);
-    }
-    if pinned.sort_key_name != described.sort_key_name {
-        return differs("SortKeyName", &pinned.sort_key_name, &described.sort_key_name);
-    }
-    if pinned.sort_key_type != described.sort_key_type {
-        let types = [pinned.sort_key_type, described.sort_key_type].map(SortKeyType::as_str);
-        return differs("SortKeyType", &types[0], &types[1]);
-    }
-    match own {
-        Some(own) if own != pinned.separator => {
-            let why = format!(
-                "the pinned Separator is {}, and the one that was named is {own}",
-                pinned.separator
-            );
-            Err(Error::new(Code::SettingsMismatch, why).into())
-        }
-        _ => Ok(pinned.clone()),
-    }
+    let names = ["PartitionKeyName", "SortKeyName", "SortKeyType"].into_iter();
+    let mut keys = names.zip(keys(pinned)).zip(keys(&described));
+    let differing = keys.find(|((_, pinned), described)| pinned != described);
+    let why = if let Some(((name, pinned), described)) = differing {
+        format!("the pinned {name} is {pinned:?}, and that of {table} is {described:?}")
+    } else if let Some(own) = own.filter(|own| *own != pinned.separator) {
+        format!("the pinned Separator is {}, and the one that was named is {own}", pinned.separator)
+    } else {
+        return Ok(pinned.clone());
+    };
+    Err(Error::new(Code::SettingsMismatch, why).into())
 }
 
 /// Whether the stack leaves the collections as they are.
@@ -410,7 +399,7 @@ impl Report<'_> {
 
 #[cfg(test)]
 mod tests {
-    use dynashard_keys::Placement;
+    use dynashard_keys::{Placement, SortKeyType};
 
     use super::super::super::check::Status;
     use super::*;
