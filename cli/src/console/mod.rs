@@ -1,8 +1,8 @@
 //! `dynashard console`: serves a page that shows the collections of a stack. `dynashard local` and `dynashard demo`
 //! serve it of their own.
 
+mod found;
 mod of_stack;
-mod stores;
 
 use std::io;
 use std::net::Ipv4Addr;
@@ -11,11 +11,10 @@ use std::process::ExitCode;
 use dynashard_aws::OsEntropy;
 use dynashard_console::{Console, Options, Trouble};
 use serde::Serialize;
-use stores::prices;
 use tokio::net::TcpListener;
 
+pub(crate) use found::Found;
 pub(crate) use of_stack::console_of_stack;
-pub(crate) use stores::only_looking;
 
 use crate::operator::{ConsoleConnectArgs, Failure};
 use crate::signals::TerminationSignals;
@@ -88,7 +87,7 @@ async fn serve(args: ConsoleArgs) -> Result<(), crate::Failure> {
     let connect = std::sync::Arc::new(connect);
     let console = Console::serve(listener, look.options(), &OsEntropy, move || {
         let connect = std::sync::Arc::clone(&connect);
-        async move { Box::pin(connect.tables(look.allow_changes, prices())).await.map_err(trouble) }
+        async move { Box::pin(connect.tables(look.allow_changes)).await.map_err(trouble) }
     })?;
     let announced =
         streams::print(&serde_json::to_string(&Ready { ready: true, console: console.url() })?);

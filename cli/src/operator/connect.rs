@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dynashard_api::settings::{ConfigError, settings_from_variables};
-use dynashard_aws::{DynamoItemStore, DynamoMetadataStore};
-use dynashard_aws_operator::{Caller, MeasuredTables, Operator, ReadMeter, Stack, Unseen};
+use dynashard_aws::DynamoMetadataStore;
+use dynashard_aws_operator::{Caller, MeasuredTables, Operator, Stack, Unseen};
 use dynashard_core::{
     Code, Deadline, Error, GrowKeys, Pinned, Reader, ScalingMode, ScalingPolicy, Settings,
     TableSchema, Writer,
@@ -88,6 +88,7 @@ struct ParameterArgs {
 }
 
 /// Where the tables are, and the stack that they were found by.
+#[derive(Clone)]
 pub(super) struct Place {
     pub(super) operator: Operator,
     pub(super) main_table: String,
@@ -105,18 +106,14 @@ pub(super) struct Place {
 /// The way to the tables.
 #[derive(Clone)]
 pub(super) struct Connection {
-    operator: Operator,
-    main_table: String,
-    metadata_table: String,
+    /// Its settings are what the stack or the flags say, completed by what is pinned.
+    place: Place,
     /// Only if the tables were found by it.
     stack_name: Option<String>,
-    /// The physical name of `RebalanceFunction`, if the stack tells.
-    rebalance_function: Option<String>,
     /// The flags, unless a stack or they have named all settings that are pinned.
     incomplete: Option<ParameterArgs>,
     /// Whether a stack or a flag has said which collections may grow.
     knows_grow_keys: bool,
-    settings: Settings,
 }
 
 /// A connection whose settings are those that the stack has pinned, or that whoever writes by it pins.
@@ -129,75 +126,55 @@ impl ConnectArgs {
     }
 
     pub(super) async fn connect(&self) -> Result<Connection, Failure> {
-        let place = self.locate().await?;
-        let schema = match place.stack {
-            Some(_) => place.settings.schema.clone(),
-            None => place.schema().await?,
-        };
-        let function = place.stack.as_ref().map(|stack| &stack.resources);
-        let rebalance_function = function.and_then(|of| of.get("RebalanceFunction").cloned());
-        let Place { operator, main_table, metadata_table, settings, .. } = place;
-        let settings = Settings { schema, ..settings };
-        let stack_name = self.stack_name.clone();
-        let knows_settings = stack_name.is_some() || self.parameters.name_all();
-        let incomplete = (!knows_settings).then(|| self.parameters.clone());
-        let knows_grow_keys = stack_name.is_some() || self.parameters.grow_keys.is_some();
-        let mut connection = Connection {
-            operator,
-            main_table,
-            metadata_table,
-            stack_name,
-            rebalance_function,
-            incomplete,
-            knows_grow_keys,
-            settings,
-        };
-        if self.stack_name.is_none() {
-            let directory = connection.directory();
+        let mut place = self.locate().await?;
+        let is_of_stack = place.stack.is_some();
+        if !is_of_stack {
+            place.settings.schema = place.schema().await?;
+            let directory = place.directory(place.settings.clone());
             if let Some(pinned) = directory.pinned(deadline(&directory)).await? {
-                self.parameters.complete(&mut connection.settings, &pinned);
+                self.parameters.complete(&mut place.settings, &pinned);
             }
         }
-        Ok(connection)
+        let knows_settings = is_of_stack || self.parameters.name_all();
+        Ok(Connection {
+            place,
+            stack_name: self.stack_name.clone(),
+            incomplete: (!knows_settings).then(|| self.parameters.clone()),
+            knows_grow_keys: is_of_stack || self.parameters.grow_keys.is_some(),
+        })
     }
 
     /// Finds the tables, without a request to DynamoDB.
     pub(super) async fn locate(&self) -> Result<Place, Failure> {
         let operator = self.caller.connect().await?;
         let Some(stack_name) = &self.stack_name else {
-            // The parser sees to it that both are given.
-            let main_table = self.main_table.clone().unwrap_or_default();
-            let metadata_table = self.metadata_table.clone().unwrap_or_default();
-            let settings = self.parameters.settings()?;
-            let request_lifetime_secs = self.parameters.request_lifetime_secs;
             return Ok(Place {
                 operator,
-                main_table,
-                metadata_table,
+                // The parser sees to it that both are given.
+                main_table: self.main_table.clone().unwrap_or_default(),
+                metadata_table: self.metadata_table.clone().unwrap_or_default(),
                 stack: None,
-                settings,
-                request_lifetime_secs,
+                settings: self.parameters.settings()?,
+                request_lifetime_secs: self.parameters.request_lifetime_secs,
             });
         };
         let stack = operator.stack(stack_name).await?;
         let table = |logical_id: &str| {
-            let no_table = || {
+            table_of(&stack, logical_id).cloned().ok_or_else(|| {
                 let why = format!("stack {stack_name} has no {logical_id}; is it dynashard's?");
                 Failure::connection(why)
-            };
-            table_of(&stack, logical_id).cloned().ok_or_else(no_table)
+            })
         };
         let (main_table, metadata_table) = (table("MainTable")?, table("MetadataTable")?);
         let settings = settings_of(&stack.parameters)
             .map_err(|why| Failure::connection(format!("stack {stack_name}: {why}")))?;
-        let request_lifetime_secs = Some(settings.request_lifetime.as_secs());
         Ok(Place {
             operator,
             main_table,
             metadata_table,
             stack: Some(stack),
+            request_lifetime_secs: Some(settings.request_lifetime.as_secs()),
             settings,
-            request_lifetime_secs,
         })
     }
 }
@@ -238,6 +215,10 @@ impl Place {
     pub(super) async fn schema(&self) -> Result<TableSchema, Failure> {
         let separator = self.settings.schema.separator;
         Ok(self.operator.schema(&self.main_table, &self.metadata_table, separator).await?)
+    }
+
+    fn directory(&self, settings: Settings) -> Directory {
+        self.operator.directory(&self.main_table, &self.metadata_table, settings)
     }
 }
 
@@ -281,62 +262,60 @@ impl ParameterArgs {
 }
 
 impl Connection {
-    pub(super) fn items(&self) -> DynamoItemStore {
-        self.operator.items(&self.main_table, &self.settings.schema)
-    }
-
     pub(super) fn reader(&self) -> Reader {
         Reader::new(self.directory())
     }
 
+    pub(super) fn directory(&self) -> Directory {
+        self.place.directory(self.place.settings.clone())
+    }
+
     /// A directory over items of which what can be understood is read.
     pub(super) fn directory_bearing_damage(&self) -> Directory {
-        let (main, metadata) = (&self.main_table, &self.metadata_table);
-        let mut world = self.operator.world(main, metadata, &self.settings.schema);
-        world.items = Arc::new(self.items().bearing_damage());
-        Directory::new(world, self.settings.clone())
+        let Place { operator, main_table, metadata_table, settings, .. } = &self.place;
+        let mut world = operator.world(main_table, metadata_table, &settings.schema);
+        let items = operator.items(main_table, &settings.schema);
+        world.items = Arc::new(items.bearing_damage());
+        Directory::new(world, settings.clone())
     }
 
     /// All collections there are.
     pub(super) fn catalog(&self) -> DynamoMetadataStore {
-        self.operator.metadata(&self.metadata_table, &self.main_table, &self.settings.schema)
-    }
-
-    /// A reader of these settings.
-    pub(super) fn reader_with(&self, settings: Settings) -> Reader {
-        Reader::new(self.directory_with(settings))
-    }
-
-    /// This connection, with what it reads from now on counted by `meter`.
-    pub(super) fn metered(&self, meter: &ReadMeter) -> Self {
-        Self { operator: self.operator.metered(meter), ..self.clone() }
+        let Place { operator, main_table, metadata_table, settings, .. } = &self.place;
+        operator.metadata(metadata_table, main_table, &settings.schema)
     }
 
     /// The tables, as CloudWatch calls them.
     pub(super) fn measured(&self) -> MeasuredTables {
+        let resources = self.place.stack.as_ref().map(|stack| &stack.resources);
         MeasuredTables {
-            main: self.main_table.clone(),
-            metadata: self.metadata_table.clone(),
-            rebalance_function: self.rebalance_function.clone(),
+            main: self.place.main_table.clone(),
+            metadata: self.place.metadata_table.clone(),
+            rebalance_function: resources.and_then(|of| of.get("RebalanceFunction").cloned()),
         }
     }
 
     /// The caller, for requests beside those of the core.
     pub(super) fn operator(&self) -> &Operator {
-        &self.operator
+        &self.place.operator
     }
 
     pub(super) fn main_table(&self) -> &str {
-        &self.main_table
+        &self.place.main_table
     }
 
     pub(super) fn settings(&self) -> &Settings {
-        &self.settings
+        &self.place.settings
     }
 
     /// How the tables call and type their keys.
     pub(super) fn schema(&self) -> &TableSchema {
-        &self.settings.schema
+        &self.place.settings.schema
+    }
+
+    /// The stack that the tables were found by.
+    pub(super) fn stack_name(&self) -> Option<&str> {
+        self.stack_name.as_deref()
     }
 
     /// This connection for a command that writes, which needs pinned settings. Those of a stack it pins itself, and
@@ -362,21 +341,8 @@ impl Connection {
             tokio::time::sleep(LOOK_EVERY).await;
         };
         let mut connection = self.clone();
-        flags.complete(&mut connection.settings, &pinned);
+        flags.complete(&mut connection.place.settings, &pinned);
         Ok(PinnedConnection(connection))
-    }
-
-    /// The stack that the tables were found by.
-    pub(super) fn stack_name(&self) -> Option<&str> {
-        self.stack_name.as_deref()
-    }
-
-    pub(super) fn directory(&self) -> Directory {
-        self.directory_with(self.settings.clone())
-    }
-
-    fn directory_with(&self, settings: Settings) -> Directory {
-        self.operator.directory(&self.main_table, &self.metadata_table, settings)
     }
 }
 
@@ -394,33 +360,33 @@ impl PinnedConnection {
         self.0
     }
 
-    /// This connection, with what it reads from now on counted by `meter`.
-    pub(super) fn metered(&self, meter: &ReadMeter) -> Self {
-        Self(self.0.metered(meter))
+    /// Whether whoever writes by it pins the settings.
+    pub(super) fn pins(&self) -> bool {
+        self.incomplete.is_none()
     }
 
     /// A writer like those of the functions. What its throttles say about shard counts is acted on as the
     /// stack has it, unless `grows` forbids it.
     pub(super) async fn writer(&self, grows: bool) -> Result<Writer, Failure> {
-        let mut settings = self.settings.clone();
+        let Place { operator, main_table: table, settings, .. } = &self.place;
+        let mut settings = settings.clone();
         // Plain programs may write what the stack does not let grow.
         if !grows || !self.knows_grow_keys {
             settings.scaling = ScalingPolicy { mode: ScalingMode::Off, ..settings.scaling };
         }
         if self.stack_name.is_none() {
             // No flag says it, and an item that expires is put in another way while items move.
-            settings.ttl_attribute = match self.operator.ttl_attribute(&self.main_table).await {
+            settings.ttl_attribute = match operator.ttl_attribute(table).await {
                 Ok(attribute) => attribute,
                 Err(Unseen::NotSupported) => None,
                 Err(why) => {
-                    let table = &self.main_table;
                     let why = format!("DescribeTimeToLive of table {table}: {why}");
                     return Err(Failure::connection(why));
                 }
             };
         }
         // An import has a pace of its own for each shard.
-        Ok(Writer::new(self.writing(self.directory_with(settings))).unpaced())
+        Ok(Writer::new(self.writing(self.place.directory(settings))).unpaced())
     }
 
     /// A directory that a command writes by.
@@ -429,7 +395,7 @@ impl PinnedConnection {
     }
 
     fn writing(&self, directory: Directory) -> Directory {
-        if self.incomplete.is_none() { directory.pinning() } else { directory }
+        if self.pins() { directory.pinning() } else { directory }
     }
 }
 
