@@ -98,7 +98,7 @@ impl Output {
 }
 
 /// Text with what a terminal would obey written out: keys and column names are others' words.
-fn printable(text: &str) -> Cow<'_, str> {
+pub(super) fn printable(text: &str) -> Cow<'_, str> {
     let is_obeyed = |c: char| c.is_control() && c != '\n';
     if !text.contains(is_obeyed) {
         return text.into();
