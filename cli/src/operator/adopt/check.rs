@@ -3,10 +3,9 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use dynashard_aws_operator::{Operator, Stack, TableState};
+use dynashard_aws_operator::Stack;
 use dynashard_core::GrowKeys;
 use dynashard_core::ports::Clock as _;
-use dynashard_keys::Separator;
 use futures_util::TryStreamExt;
 use serde::Serialize;
 use serde_json::Value;
@@ -20,39 +19,26 @@ use super::judge;
 use super::plan::{Parameters, Plan};
 use super::state::{FORMAT, Position, Progress, StateFile, Subject};
 use super::survey::{Lens, Survey, example};
-use super::{
-    AdoptArgs, NOT_EXAMINED, PROBLEMS_FOUND, owned_by, owner, parameter, policy, scan_of,
-    undescribed, uses,
-};
+use super::{AdoptArgs, Found, NOT_EXAMINED, PROBLEMS_FOUND, owner, parameter, policy, uses};
 use crate::clock::Stopwatch;
 
 /// Looks at the table, and reports.
 pub(super) async fn run(args: &AdoptArgs, output: &mut Output) -> Result<ExitCode, Failure> {
-    let operator = args.caller.connect().await?;
-    let stack = match &args.stack_name {
-        Some(name) => Some(operator.stack(name).await?),
-        None => None,
-    };
-    if let (Some(stack), true) = (&stack, args.policy.is_some() || !args.operator_role.is_empty()) {
-        owned_by(stack, &args.table)?;
-    }
-    let is_in_use = stack.as_ref().is_some_and(|stack| uses(stack, &args.table));
-    let state = operator.table(&args.table).await.map_err(|why| undescribed(&args.table, &why))?;
-    let wanted = match args.separator {
-        None => parameter::<Separator>(stack.as_ref(), "Separator")?,
-        given => given,
-    };
+    let found = Found::by(args).await?;
+    let Found { stack, state, separator: wanted, .. } = &found;
+    let (stack, wanted) = (stack.as_ref(), *wanted);
+    let is_in_use = stack.is_some_and(|stack| uses(stack, &args.table));
     let grow_keys = match &args.grow_keys {
-        None => parameter::<GrowKeys>(stack.as_ref(), "GrowKeys")?.unwrap_or_default(),
+        None => parameter::<GrowKeys>(stack, "GrowKeys")?.unwrap_or_default(),
         Some(given) => given.clone(),
     };
 
-    let around = surroundings(args, &operator, &state).await;
-    let mut checks = description::keys(&state);
-    checks.extend(description::checks(&args.table, &state, &around));
-    let schema = description::schema(&state, wanted.unwrap_or_default()).ok();
+    let around = surroundings(&found).await;
+    let mut checks = description::keys(state);
+    checks.extend(description::checks(&args.table, state, &around));
+    let schema = found.schema().ok();
     if let Some(schema) = &schema {
-        checks.push(owner::check(args, &operator, schema, stack.as_ref()).await);
+        checks.push(owner::check(&found, schema).await);
     }
     let survey = match &schema {
         Some(schema) if !args.skip_scan => {
@@ -62,7 +48,7 @@ pub(super) async fn run(args: &AdoptArgs, output: &mut Output) -> Result<ExitCod
                 local_indexes: state.local_indexes.len(),
                 is_in_use,
             };
-            Some(survey(args, &operator, &state, lens, output).await?)
+            Some(survey(&found, lens, output).await?)
         }
         _ => None,
     };
@@ -102,8 +88,7 @@ pub(super) async fn run(args: &AdoptArgs, output: &mut Output) -> Result<ExitCod
             &file,
             &args.caller.for_shell(),
         ));
-        let stack = stack.as_ref().filter(|_| is_in_use);
-        let roles = stack.and_then(|stack| roles(args, stack));
+        let roles = stack.filter(|_| is_in_use).and_then(|stack| roles(args, stack));
         report.policy =
             roles.map(|roles| policy::policy(&state.arn, &roles, &grow_keys, separator));
         if report.policy.is_none() && args.policy.is_some() {
@@ -122,7 +107,7 @@ pub(super) async fn run(args: &AdoptArgs, output: &mut Output) -> Result<ExitCod
     })
 }
 
-async fn surroundings(args: &AdoptArgs, operator: &Operator, state: &TableState) -> Surroundings {
+async fn surroundings(Found { args, operator, state, .. }: &Found<'_>) -> Surroundings {
     let table = &args.table;
     Surroundings {
         caller: args.caller.for_shell(),
@@ -137,12 +122,11 @@ async fn surroundings(args: &AdoptArgs, operator: &Operator, state: &TableState)
 
 /// Reads every item, from where an earlier run has ended.
 async fn survey(
-    args: &AdoptArgs,
-    operator: &Operator,
-    state: &TableState,
+    found: &Found<'_>,
     lens: Lens<'_>,
     output: &Output,
 ) -> Result<(u64, Survey), Failure> {
+    let Found { args, operator, state, .. } = found;
     let schema = lens.schema;
     let now = operator.clock().now().wall.as_secs();
     let subject = Subject {
@@ -168,7 +152,7 @@ async fn survey(
     }
     let mut progress = earlier.unwrap_or_else(|| Progress::new(args.segments, now));
     let begun = (progress.survey.items, Stopwatch::start());
-    let scan = scan_of(args, operator, state);
+    let scan = found.scan();
     let mut pages = scan.pages(progress.begins(schema)?, false);
     while let Some((segment, page)) = pages.try_next().await? {
         for item in &page.items {

@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::process::ExitCode;
 
 use dynashard_aws::DynamoMetadataStore;
-use dynashard_aws_operator::{Operator, ScanPage, Stack, Stripped, TableState};
+use dynashard_aws_operator::{Operator, ScanPage, Stack, Stripped};
 use dynashard_core::ports::{CollectionCatalog, MetadataStore, StoreError};
 use dynashard_core::{
     Attributes, Code, CollectionMetadata, Error, Phase, Pinned, Settings, TableSchema, item_bytes,
@@ -22,10 +22,9 @@ use super::super::output::{Activity, Output};
 use super::super::patience::patiently;
 use super::super::scan::all_segments;
 use super::super::shell::{flags, quoted};
-use super::description;
 use super::leftovers::Leftovers;
 use super::survey::{FORWARDED, is_dynashards};
-use super::{AdoptArgs, PROBLEMS_FOUND, owned_by, parameter, scan_of, undescribed};
+use super::{AdoptArgs, Found, PROBLEMS_FOUND};
 use crate::clock::Stopwatch;
 use crate::numbers::float;
 
@@ -37,41 +36,29 @@ const SIDE_BY_SIDE: usize = 8;
 
 /// Looks at the metadata and at the items, and removes what is left in them if that was asked for.
 pub(super) async fn run(args: &AdoptArgs, output: &mut Output) -> Result<ExitCode, Failure> {
-    let operator = args.caller.connect().await?;
-    let stack = match &args.stack_name {
-        Some(name) => Some(operator.stack(name).await?),
-        None => None,
-    };
-    if let Some(stack) = &stack {
-        owned_by(stack, &args.table)?;
-    }
-    let metadata_table = metadata_table(args, stack.as_ref())?;
-    let state = operator.table(&args.table).await.map_err(|why| undescribed(&args.table, &why))?;
-    let own = match args.separator {
-        None => parameter::<Separator>(stack.as_ref(), "Separator")?,
-        given => given,
-    };
-    let described = description::schema(&state, own.unwrap_or_default())
-        .map_err(|_| Failure::connection(format!("table {} cannot be a main table", args.table)))?;
-    let pinned = pinned(&operator, &metadata_table, &args.table, &described).await?;
-    let schema = agreed(&args.table, described, own, pinned.as_ref())?;
+    let found = Found::by(args).await?;
+    let Found { operator, stack, separator, .. } = &found;
+    let (table, stack) = (&args.table, stack.as_ref());
+    let metadata_table = metadata_table(args, stack)?;
+    let described = found.schema()?;
+    let pinned = pinned(operator, &metadata_table, table, &described).await?;
+    let schema = agreed(table, described, *separator, pinned.as_ref())?;
 
-    let store = operator.metadata(&metadata_table, &args.table, &schema);
-    let way = Way { args, metadata_table: &metadata_table, separator: schema.separator };
-    let leftovers = leftovers(args, &operator, &state, &schema, output).await?;
+    let store = operator.metadata(&metadata_table, table, &schema);
+    let flags = flags_of(args, &metadata_table, schema.separator);
+    let leftovers = leftovers(&found, &schema, output).await?;
     // A collection that grows during the scan is found only by who looks at the collections later: at rest
     // with one shard by then, it has its items where they belong.
-    let mut checks = vec![collections(&store, &way, output).await?];
-    checks.extend(stack.as_ref().map(scaling));
-    checks.extend(leftovers.checks(&args.table, &way.flags()));
+    let mut checks = vec![collections(&store, &flags, output).await?];
+    checks.extend(stack.map(scaling));
+    checks.extend(leftovers.checks(table, &flags));
     let mut removed = None;
     if args.leave.remove_attributes {
         if Totals::of(&checks).problems > 0 {
             let seen = "nothing was removed, since something else stands in the way";
             checks.push(Check::problem("removal", seen));
         } else {
-            let removal = remove(args, &operator, &state, &schema, output).await?;
-            let table = &args.table;
+            let removal = remove(&found, &schema, output).await?;
             let owner = patiently(async || operator.owner(table, &schema).await).await?;
             if let Some(owner) = owner {
                 patiently(async || operator.release(table, &schema, &owner).await).await?;
@@ -83,9 +70,9 @@ pub(super) async fn run(args: &AdoptArgs, output: &mut Output) -> Result<ExitCod
         }
     }
     let totals = Totals::of(&checks);
-    let plain = is_plain(totals, &leftovers);
+    let plain = totals.problems == 0 && leftovers.suffixes_for_good.count == 0;
     let report = Report {
-        table: &args.table,
+        table,
         plain,
         items: leftovers.items,
         items_in_other_shards: leftovers.other_shards.count,
@@ -99,11 +86,6 @@ pub(super) async fn run(args: &AdoptArgs, output: &mut Output) -> Result<ExitCod
     };
     report.print(output);
     Ok(if plain { ExitCode::SUCCESS } else { ExitCode::from(PROBLEMS_FOUND) })
-}
-
-/// Whether a client without dynashard finds every item where it looks for it.
-fn is_plain(totals: Totals, leftovers: &Leftovers) -> bool {
-    totals.problems == 0 && leftovers.suffixes_for_good.count == 0
 }
 
 /// The settings that the metadata table holds; nothing if nobody has ever written through the application.
@@ -164,34 +146,18 @@ fn metadata_table(args: &AdoptArgs, stack: Option<&Stack>) -> Result<String, Fai
     })
 }
 
-/// How to reach the tables, as the other commands take it.
-struct Way<'a> {
-    args: &'a AdoptArgs,
-    metadata_table: &'a str,
-    separator: Separator,
-}
-
-impl Way<'_> {
-    /// The command that brings a collection to one shard, for a shell.
-    fn command(&self, partition: &PartitionKey) -> String {
-        let pk = quoted(partition.as_str());
-        format!("dynashard scale{} --pk {pk} --shards 1", self.flags())
-    }
-
-    /// The flags by which the other commands find the tables.
-    fn flags(&self) -> String {
-        let Self { args, metadata_table, separator } = self;
-        let separator = (*separator != Separator::default()).then_some(separator.as_str());
-        let tables = match &args.stack_name {
-            Some(stack) => flags(&[("--stack-name", Some(stack))]),
-            None => flags(&[
-                ("--main-table", Some(&args.table)),
-                ("--metadata-table", Some(metadata_table)),
-                ("--separator", separator),
-            ]),
-        };
-        tables + &args.caller.for_shell()
-    }
+/// The flags by which the other commands find the tables, for a shell.
+fn flags_of(args: &AdoptArgs, metadata_table: &str, separator: Separator) -> String {
+    let separator = (separator != Separator::default()).then_some(separator.as_str());
+    let tables = match &args.stack_name {
+        Some(stack) => flags(&[("--stack-name", Some(stack))]),
+        None => flags(&[
+            ("--main-table", Some(&args.table)),
+            ("--metadata-table", Some(metadata_table)),
+            ("--separator", separator),
+        ]),
+    };
+    tables + &args.caller.for_shell()
 }
 
 /// What a collection has to do before the table is plain; nothing if it rests with one shard.
@@ -209,10 +175,11 @@ fn in_the_way(metadata: &CollectionMetadata) -> Option<String> {
     }
 }
 
-/// Looks at each collection that was ever changed. In memory are those of a page.
+/// Looks at each collection that was ever changed. In memory are those of a page. By `flags` other commands find the
+/// tables.
 async fn collections(
     store: &DynamoMetadataStore,
-    way: &Way<'_>,
+    flags: &str,
     output: &mut Output,
 ) -> Result<Check, Failure> {
     const CHECK: &str = "collections";
@@ -237,8 +204,8 @@ async fn collections(
             all += 1;
             let Some(why) = why else { continue };
             left += 1;
-            let command = way.command(&partition);
             let pk = partition.as_str();
+            let command = format!("dynashard scale{flags} --pk {} --shards 1", quoted(pk));
             output.event("collection", &CollectionLine { pk, why: &why, command: &command });
             if shown.len() < SHOWN {
                 shown.push(format!("{partition:?}: {why}: {command}"));
@@ -268,22 +235,20 @@ async fn collections(
 
 /// Reads every item, strongly.
 async fn leftovers(
-    args: &AdoptArgs,
-    operator: &Operator,
-    state: &TableState,
+    found: &Found<'_>,
     schema: &TableSchema,
     output: &Output,
 ) -> Result<Leftovers, Failure> {
     let activity = Activity::begin(!output.is_json());
     let mut leftovers = Leftovers::default();
-    let scan = scan_of(args, operator, state);
-    let mut pages = scan.pages(all_segments(args.segments).collect(), true);
+    let scan = found.scan();
+    let mut pages = scan.pages(all_segments(found.args.segments).collect(), true);
     while let Some((_, page)) = pages.try_next().await? {
         for item in &page.items {
             leftovers.observe(item, schema);
         }
         leftovers.consumed_rcu += page.consumed_rcu;
-        activity.says(|| format!("{} of about {} items", leftovers.items, state.items));
+        activity.says(|| format!("{} of about {} items", leftovers.items, found.state.items));
     }
     Ok(leftovers)
 }
@@ -314,12 +279,11 @@ impl Removal {
 
 /// Takes the attributes off every item that has them.
 async fn remove(
-    args: &AdoptArgs,
-    operator: &Operator,
-    state: &TableState,
+    found: &Found<'_>,
     schema: &TableSchema,
     output: &Output,
 ) -> Result<Removal, Failure> {
+    let Found { args, operator, .. } = found;
     let activity = Activity::begin(!output.is_json());
     let clock = Stopwatch::start();
     let budget = RefCell::new(Budget::new(args.leave.write_units.get(), clock.elapsed()));
@@ -344,7 +308,7 @@ async fn remove(
         Ok::<(), Failure>(())
     };
     let strip = &strip;
-    let scan = scan_of(args, operator, state);
+    let scan = found.scan();
     let pages = scan.pages(all_segments(args.segments).collect(), true);
     let strip_page = async |(_, page): (_, ScanPage)| {
         let own = page.items.iter().filter(|item| is_dynashards(item));

@@ -2,9 +2,7 @@
 
 use std::process::ExitCode;
 
-use dynashard_aws_operator::{Operator, Stack};
 use dynashard_core::TableSchema;
-use dynashard_keys::Separator;
 use serde::Serialize;
 
 use super::super::check::Check;
@@ -12,16 +10,12 @@ use super::super::connect::table_of;
 use super::super::output::Output;
 use super::super::patience::patiently;
 use super::super::{Failure, shell};
-use super::{AdoptArgs, PROBLEMS_FOUND, description, undescribed};
+use super::{AdoptArgs, Found, PROBLEMS_FOUND};
 
 /// Whether the stack that is to use a table, or any, may serve it.
-pub(super) async fn check(
-    args: &AdoptArgs,
-    operator: &Operator,
-    schema: &TableSchema,
-    stack: Option<&Stack>,
-) -> Check {
+pub(super) async fn check(found: &Found<'_>, schema: &TableSchema) -> Check {
     const CHECK: &str = "owner";
+    let Found { args, operator, stack, .. } = found;
     let metadata_table = match patiently(async || operator.owner(&args.table, schema).await).await {
         Ok(Some(owner)) => owner.metadata_table,
         Ok(None) => return Check::ok(CHECK, "the table belongs to no stack"),
@@ -33,7 +27,7 @@ pub(super) async fn check(
         }
     };
     let seen = format!("the table belongs to the stack with the metadata table {metadata_table}");
-    let own = stack.and_then(|stack| table_of(stack, "MetadataTable"));
+    let own = stack.as_ref().and_then(|stack| table_of(stack, "MetadataTable"));
     if own.is_some_and(|own| *own == metadata_table) {
         return Check::ok(CHECK, seen);
     }
@@ -51,12 +45,8 @@ pub(super) async fn take_over(
     owned_by: &str,
     output: &mut Output,
 ) -> Result<ExitCode, Failure> {
-    let operator = args.caller.connect().await?;
-    let table = &args.table;
-    let state = operator.table(table).await.map_err(|why| undescribed(table, &why))?;
-    // The key of the item that names the owner has no separator in it.
-    let schema = description::schema(&state, Separator::default())
-        .map_err(|_| Failure::connection(format!("table {table} cannot be a main table")))?;
+    let found = Found::by(args).await?;
+    let (table, operator, schema) = (&args.table, &found.operator, found.schema()?);
     let owner = patiently(async || operator.owner(table, &schema).await).await?;
     let is_owned = owner.is_some();
     let released = match owner {
