@@ -8,6 +8,7 @@ use dynashard_core::{Code, Deadline, Reader};
 use dynashard_keys::{ItemKey, PartitionKey, SortKey};
 use dynashard_local::{DynamoDb, DynamoDbOptions, Endpoints, Principals, Stack, StartError};
 use serde::Serialize;
+use serde_json::json;
 use thiserror::Error;
 
 use crate::args::LocalArgs;
@@ -151,10 +152,6 @@ enum Serving {
 impl Serving {
     fn announce(&self) -> Result<(), Unwritten> {
         #[derive(Serialize)]
-        struct DynamoDbAlone<'a> {
-            dynamodb: &'a str,
-        }
-        #[derive(Serialize)]
         struct WithConsole<'a> {
             #[serde(flatten)]
             endpoints: &'a Endpoints,
@@ -162,9 +159,12 @@ impl Serving {
         }
         match self {
             Self::Stack(stack, console) => {
-                announce(WithConsole { endpoints: stack.endpoints(), console: console.url() })
+                let (endpoints, console) = (stack.endpoints(), console.url());
+                streams::print_ready(&WithConsole { endpoints, console })
             }
-            Self::DynamoDb(dynamodb) => announce(DynamoDbAlone { dynamodb: dynamodb.url() }),
+            Self::DynamoDb(dynamodb) => {
+                streams::print_ready(&json!({ "dynamodb": dynamodb.url() }))
+            }
         }
     }
 
@@ -177,16 +177,4 @@ impl Serving {
             Self::DynamoDb(dynamodb) => dynamodb.shutdown().await,
         }
     }
-}
-
-/// The line that tells whoever started the command that the stack can serve.
-fn announce(endpoints: impl Serialize) -> Result<(), Unwritten> {
-    #[derive(Serialize)]
-    struct Ready<E> {
-        ready: bool,
-        #[serde(flatten)]
-        endpoints: E,
-    }
-    let line = serde_json::to_string(&Ready { ready: true, endpoints }).map_err(io::Error::from);
-    line.map_err(Unwritten::of).and_then(|line| streams::print(&line))
 }

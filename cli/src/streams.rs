@@ -3,6 +3,8 @@
 use std::fmt;
 use std::io::{self, Write};
 
+use serde::Serialize;
+
 /// Writes a line to stderr. Unlike `eprintln!` it does not panic where nobody can be told anything.
 macro_rules! note {
     ($($text:tt)*) => {{
@@ -40,6 +42,18 @@ impl fmt::Display for Unwritten {
 }
 
 impl std::error::Error for Unwritten {}
+
+/// Tells whoever started the command that it can serve, and where: a line of JSON.
+pub(crate) fn print_ready(endpoints: &impl Serialize) -> Result<(), Unwritten> {
+    #[derive(Serialize)]
+    struct Ready<'a, E> {
+        ready: bool,
+        #[serde(flatten)]
+        endpoints: &'a E,
+    }
+    let line = serde_json::to_string(&Ready { ready: true, endpoints }).map_err(io::Error::from);
+    print(&line.map_err(Unwritten)?)
+}
 
 /// Writes a line to stdout, and out of this process.
 pub(crate) fn print(line: &str) -> Result<(), Unwritten> {

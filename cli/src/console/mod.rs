@@ -10,7 +10,7 @@ use std::process::ExitCode;
 
 use dynashard_aws::OsEntropy;
 use dynashard_console::{Console, Options, Trouble};
-use serde::Serialize;
+use serde_json::json;
 use tokio::net::TcpListener;
 
 pub(crate) use found::Found;
@@ -76,11 +76,6 @@ pub(crate) async fn run(args: ConsoleArgs) -> ExitCode {
 }
 
 async fn serve(args: ConsoleArgs) -> Result<(), crate::Failure> {
-    #[derive(Serialize)]
-    struct Ready<'a> {
-        ready: bool,
-        console: &'a str,
-    }
     let mut signals = TerminationSignals::watch()?;
     let ConsoleArgs { port, look, connect } = args;
     let listener = bind(port).await?;
@@ -89,8 +84,7 @@ async fn serve(args: ConsoleArgs) -> Result<(), crate::Failure> {
         let connect = std::sync::Arc::clone(&connect);
         async move { Box::pin(connect.tables(look.allow_changes)).await.map_err(trouble) }
     })?;
-    let announced =
-        streams::print(&serde_json::to_string(&Ready { ready: true, console: console.url() })?);
+    let announced = streams::print_ready(&json!({ "console": console.url() }));
     if announced.is_ok() {
         signals.received().await;
     }

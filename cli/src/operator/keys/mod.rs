@@ -14,6 +14,11 @@ pub(super) mod timed;
 
 use std::process::ExitCode;
 
+use advise::AdviseArgs;
+use decode::DecodeArgs;
+use histogram::HistogramArgs;
+use locate::LocateArgs;
+
 use super::Failure;
 use super::output::Output;
 
@@ -30,16 +35,16 @@ pub(crate) struct KeysArgs {
 enum KeysCommand {
     /// Show the shard and the physical partition key of an item under each rule.
     #[command(after_help = locate::EXAMPLES)]
-    Locate(locate::LocateArgs),
+    Locate(LocateArgs),
     /// Show what a physical partition key may say: its logical key and its shard.
     #[command(after_help = decode::EXAMPLES)]
-    Decode(decode::DecodeArgs),
+    Decode(DecodeArgs),
     /// Count a sample of keys by shard, test whether the shards are even, and draw them.
     #[command(after_help = histogram::EXAMPLES)]
-    Histogram(histogram::HistogramArgs),
+    Histogram(HistogramArgs),
     /// Judge a partition key by a sample of real rows, and measure better ones.
     #[command(after_help = advise::EXAMPLES)]
-    Advise(advise::AdviseArgs),
+    Advise(AdviseArgs),
 }
 
 /// What follows the arguments in `--help`.
@@ -61,34 +66,27 @@ enum Ended {
 }
 
 pub(crate) fn run(args: KeysArgs) -> ExitCode {
-    let (mut output, ended) = match args.command {
-        KeysCommand::Locate(args) => with(args.json, |output| locate::run(&args, output)),
-        KeysCommand::Decode(args) => with(args.json, |output| decode::run(&args, output)),
-        KeysCommand::Histogram(args) => with(args.json, |output| histogram::run(&args, output)),
-        KeysCommand::Advise(args) => with(args.json, |output| advise::run(&args, output)),
+    let (KeysCommand::Locate(LocateArgs { json, .. })
+    | KeysCommand::Decode(DecodeArgs { json, .. })
+    | KeysCommand::Histogram(HistogramArgs { json, .. })
+    | KeysCommand::Advise(AdviseArgs { json, .. })) = args.command;
+    let mut output = Output::new(json);
+    let ended = match &args.command {
+        KeysCommand::Locate(args) => locate::run(args, &mut output),
+        KeysCommand::Decode(args) => decode::run(args, &mut output),
+        KeysCommand::Histogram(args) => histogram::run(args, &mut output),
+        KeysCommand::Advise(args) => advise::run(args, &mut output),
     };
     let status = match ended {
         Ok(Ended::Done) => ExitCode::SUCCESS,
         Ok(Ended::BadRows) => ExitCode::from(BAD_INPUT),
         Err(failure) => {
             output.failure(None, &failure);
-            if failure.code == "output_failed" {
-                ExitCode::FAILURE
-            } else {
-                ExitCode::from(BAD_INPUT)
-            }
+            let is_unwritten = failure.code == "output_failed";
+            ExitCode::from(if is_unwritten { 1 } else { BAD_INPUT })
         }
     };
     output.end(status)
-}
-
-fn with(
-    json: bool,
-    command: impl FnOnce(&mut Output) -> Result<Ended, Failure>,
-) -> (Output, Result<Ended, Failure>) {
-    let mut output = Output::new(json);
-    let ended = command(&mut output);
-    (output, ended)
 }
 
 impl From<dynashard_keys::KeyError> for Failure {
