@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use dynashard_core::Phase;
 use dynashard_local::OperationCount;
+use serde::Serialize;
 
 use super::offer::Counts;
 use crate::numbers::float;
@@ -79,10 +80,10 @@ pub(super) struct SettledRule {
     pub(super) least_share: f64,
 }
 
-/// A new shard count came into force.
-#[derive(Debug, Clone, Copy, PartialEq)]
+/// A shard count that came into force.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub(super) struct Step {
-    pub(super) at: Duration,
+    pub(super) at_secs: f64,
     pub(super) shards: u32,
 }
 
@@ -207,7 +208,7 @@ impl History {
         for sample in &self.samples {
             let shards = sample.keys[key].collection.shards;
             if shards > 0 && steps.last().is_none_or(|step| step.shards != shards) {
-                steps.push(Step { at: sample.at, shards });
+                steps.push(Step { at_secs: sample.at.as_secs_f64(), shards });
             }
         }
         steps
@@ -223,9 +224,10 @@ impl History {
         throttled.map(|sample| sample.at)
     }
 
-    /// When the last shard count came into force.
-    pub(super) fn last_step(&self) -> Option<Duration> {
-        (0..self.keys.len()).filter_map(|key| Some(self.steps(key).last()?.at)).max()
+    /// When the last shard count came into force, in seconds.
+    pub(super) fn last_step(&self) -> Option<f64> {
+        let last = |key| Some(self.steps(key).last()?.at_secs);
+        (0..self.keys.len()).filter_map(last).max_by(f64::total_cmp)
     }
 
     /// The changes of a key's count, in order.
@@ -413,8 +415,8 @@ mod tests {
     #[test]
     fn steps_are_the_changes_of_the_count() {
         let history = history(&[(0, 0), (0, 1), (0, 1), (0, 2), (0, 4), (0, 4)]);
-        let step = |secs, shards| Step { at: Duration::from_secs(secs), shards };
+        let step = |secs: u64, shards| Step { at_secs: float(secs), shards };
         assert_eq!(history.steps(0), [step(1, 1), step(3, 2), step(4, 4)]);
-        assert_eq!(history.last_step(), Some(Duration::from_secs(4)));
+        assert_eq!(history.last_step(), Some(4.0));
     }
 }

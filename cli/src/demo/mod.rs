@@ -23,9 +23,8 @@ use std::time::Duration;
 
 use chart::{Figure, draw};
 use costs::{Counted, Moving};
-use dynashard_aws::{DynamoItemStore, DynamoMetadataStore, ServerClock, SystemClock};
+use dynashard_aws_operator::Operator;
 use dynashard_console::Options;
-use dynashard_core::TableSchema;
 use dynashard_core::ports::StoreError;
 use dynashard_keys::{KeyError, PartitionKey};
 use dynashard_local::{Endpoints, Limits, Stack, StackOptions};
@@ -46,6 +45,7 @@ use watched::Watched;
 use crate::args::{DemoArgs, Scaling};
 use crate::clock::Stopwatch;
 use crate::http::{Client, HttpError};
+use crate::operator::settings_of;
 use crate::project::stack_options;
 use crate::signals::TerminationSignals;
 use crate::{console, logs, streams};
@@ -86,6 +86,8 @@ pub(crate) enum DemoError {
     NotWritten(Duration),
     #[error("an answer of the API has no {0}")]
     BadAnswer(&'static str),
+    #[error("the settings of the stack cannot be read: {0}")]
+    Parameters(String),
     #[error(transparent)]
     Key(#[from] KeyError),
     #[error("the tables of the stack cannot be read: {0:?}")]
@@ -274,8 +276,11 @@ async fn show(
 ) -> Result<Summary, DemoError> {
     let Endpoints { api, dynamodb, .. } = stack.endpoints();
     let client = Client::new();
-    let Tables { schema, items, metadata } =
-        Tables::connect(dynamodb, &args.project.settings).await?;
+    let settings = settings_of(stack.parameters()).map_err(DemoError::Parameters)?;
+    // The tables, past the functions.
+    let (schema, operator) = (&settings.schema, Operator::on_this_machine(dynamodb).await);
+    let items = operator.items(MAIN_TABLE, schema);
+    let metadata = operator.metadata(METADATA_TABLE, MAIN_TABLE, schema);
     let partitions = airports.iter().map(|airport| PartitionKey::new(&airport.code));
     let partitions = partitions.collect::<Result<Vec<_>, _>>()?;
     // The first function that acts pins the settings and puts the item that names the table's owner, which are not part of the
@@ -299,7 +304,7 @@ async fn show(
     let end = stack.counters();
     let mut items_per_shard = BTreeMap::new();
     for partition in &partitions {
-        let counts = count_shards(&items, &metadata, &schema, partition).await?;
+        let counts = count_shards(&items, &metadata, schema, partition).await?;
         items_per_shard.insert(partition.to_string(), counts);
     }
 
@@ -319,9 +324,9 @@ async fn show(
         }
     );
     // Alarms are evaluated each five seconds here, and each minute in the simulation.
-    let simulated = steady.filter(|_| args.scaling == Scaling::Writers).and_then(|window| {
-        Simulated::of(&history, window.to, &parameters(args, plan), environments(plan))
-    });
+    let simulated = steady
+        .filter(|_| args.scaling == Scaling::Writers)
+        .and_then(|window| Simulated::of(&history, window.to, &settings, environments(plan)));
     let one_more = simulated.as_ref().map_or(&[][..], |simulated| &simulated.one_more);
     let figure = Figure { history: &history, steady, one_more, title };
     let svg = draw(&figure).map_err(DemoError::Chart)?;
@@ -342,7 +347,7 @@ async fn show(
         load_secs: load.as_secs_f64(),
         growth: growth(&history),
         reshards: reshards(&history),
-        settled_secs: steady.and(history.last_step()).map(|at| at.as_secs_f64()),
+        settled_secs: steady.and(history.last_step()),
         absorbed_share: simulated.map(|simulated| simulated.share),
         steady: steady.map(|window| Steady::of(&history, window)),
         throttled: after.throttles.get(MAIN_TABLE).cloned().unwrap_or_default(),
@@ -378,65 +383,4 @@ async fn read_all(
     Ok(read)
 }
 
-/// The tables of the stack, past the functions.
-struct Tables {
-    schema: TableSchema,
-    items: DynamoItemStore,
-    metadata: DynamoMetadataStore,
-}
-
-impl Tables {
-    async fn connect(endpoint: &str, settings: &[(String, String)]) -> Result<Self, DemoError> {
-        let schema = table_schema(settings)?;
-        let server_clock = ServerClock::default();
-        let clock = SystemClock::new(server_clock.clone());
-        let client = dynashard_aws::connect_local(endpoint, server_clock).await;
-        let (items, metadata) = (MAIN_TABLE.to_owned(), METADATA_TABLE.to_owned());
-        Ok(Self {
-            items: DynamoItemStore::new(client.clone(), clock, items.clone(), schema.clone()),
-            metadata: DynamoMetadataStore::new(client, metadata, items, schema.clone()),
-            schema,
-        })
-    }
-}
-
-/// How the main table calls and separates its keys under these parameters of the template. The
-/// flights' sort keys are strings in any case.
-fn table_schema(settings: &[(String, String)]) -> Result<TableSchema, KeyError> {
-    let mut schema = TableSchema::default();
-    for (name, value) in settings {
-        match name.as_str() {
-            "PartitionKeyName" => schema.partition_key_name.clone_from(value),
-            "SortKeyName" => schema.sort_key_name.clone_from(value),
-            "Separator" => schema.separator = value.parse()?,
-            _ => {}
-        }
-    }
-    Ok(schema)
-}
-
 const JSON: &[(&str, &str)] = &[("content-type", "application/json")];
-
-#[cfg(test)]
-mod tests {
-    use dynashard_keys::Separator;
-
-    use super::*;
-
-    #[test]
-    fn regression_the_shards_were_counted_under_the_default_keys() {
-        let set = |name: &str, value: &str| (name.to_owned(), value.to_owned());
-        let settings = [
-            set("LeaseSecs", "2"),
-            set("PartitionKeyName", "airport"),
-            set("SortKeyName", "departure"),
-            set("Separator", "_"),
-        ];
-        let schema = table_schema(&settings).expect("a separator");
-        assert_eq!(
-            (schema.partition_key_name.as_str(), schema.sort_key_name.as_str(), schema.separator),
-            ("airport", "departure", Separator::Underscore)
-        );
-        assert_eq!(table_schema(&[]), Ok(TableSchema::default()), "as the template has it");
-    }
-}

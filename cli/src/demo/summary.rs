@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use serde::Serialize;
 
 use super::costs::Moving;
-use super::history::History;
+use super::history::{History, Step};
 use super::plan::Window;
 use super::read_back::ReadBack;
 use super::simulated::{AbsorbedShare, COOLDOWN_OF_ONE_MORE};
@@ -29,7 +29,7 @@ pub(super) struct Summary {
     /// From the first offer until the last flight was written.
     pub(super) load_secs: f64,
     /// By collection, the shard counts and when each came into force.
-    pub(super) growth: BTreeMap<String, Vec<Grown>>,
+    pub(super) growth: BTreeMap<String, Vec<Step>>,
     /// By collection, how each change of its count went.
     pub(super) reshards: BTreeMap<String, Vec<Resharded>>,
     /// When the last of them came into force, if the counts then stayed.
@@ -63,13 +63,6 @@ pub(super) struct Summary {
     pub(super) chart: PathBuf,
     /// The logs of the stack, unless they went to stderr.
     pub(super) logs: Option<PathBuf>,
-}
-
-/// A shard count that came into force.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub(super) struct Grown {
-    at_secs: f64,
-    shards: u32,
 }
 
 /// A change of a shard count, with times since the first write.
@@ -145,13 +138,9 @@ impl Steady {
 }
 
 /// The shard counts of every collection.
-pub(super) fn growth(history: &History) -> BTreeMap<String, Vec<Grown>> {
-    let collections = history.keys.iter().enumerate().map(|(key, (name, _))| {
-        let steps = history.steps(key).into_iter();
-        let grown = steps.map(|step| Grown { at_secs: step.at.as_secs_f64(), shards: step.shards });
-        (name.clone(), grown.collect())
-    });
-    collections.collect()
+pub(super) fn growth(history: &History) -> BTreeMap<String, Vec<Step>> {
+    let keys = history.keys.iter().enumerate();
+    keys.map(|(key, (name, _))| (name.clone(), history.steps(key))).collect()
 }
 
 /// The changes of every collection's count.

@@ -471,6 +471,21 @@ mod tests {
         );
     }
 
+    #[test]
+    fn regression_the_shards_were_counted_under_the_default_keys() {
+        let mut parameters = parameters();
+        for (name, value) in
+            [("PartitionKeyName", "airport"), ("SortKeyName", "departure"), ("Separator", "_")]
+        {
+            parameters.insert(name.to_owned(), value.to_owned());
+        }
+        let schema = settings_of(&parameters).expect("settings").schema;
+        assert_eq!(
+            (schema.partition_key_name.as_str(), schema.sort_key_name.as_str(), schema.separator),
+            ("airport", "departure", Separator::Underscore)
+        );
+    }
+
     /// That the variables of the functions are called so is the template's affair.
     #[test]
     fn each_variable_is_named_like_its_parameter() {
