@@ -12,7 +12,7 @@ use crate::operator::import::io_error;
 
 /// The form of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(super) enum Format {
+pub(in crate::operator) enum Format {
     /// Plain JSON, one object a line. Binary values become base64, sets become arrays.
     JsonLines,
     /// A header line and a line for each item. Holds strings and numbers only.
@@ -30,7 +30,7 @@ struct Column {
 
 /// The columns of a CSV, which are known when every item was seen once.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(super) struct Columns(BTreeMap<String, Column>);
+pub(in crate::operator) struct Columns(BTreeMap<String, Column>);
 
 impl Columns {
     /// Takes note of an item.
@@ -62,7 +62,7 @@ impl Columns {
 }
 
 /// Writes items as lines.
-pub(super) struct Lines<W: Write> {
+pub(in crate::operator) struct Lines<W: Write> {
     form: Form<W>,
     changed: u64,
 }
@@ -75,7 +75,7 @@ enum Form<W: Write> {
 
 impl<W: Write> Lines<W> {
     /// Begins a file. Only a CSV needs its columns.
-    pub(super) fn begin(
+    pub(in crate::operator) fn begin(
         format: Format,
         columns: Columns,
         schema: &TableSchema,
@@ -95,7 +95,7 @@ impl<W: Write> Lines<W> {
     }
 
     /// Writes an item, its key included.
-    pub(super) fn write(&mut self, item: &Attributes) -> io::Result<()> {
+    pub(in crate::operator) fn write(&mut self, item: &Attributes) -> io::Result<()> {
         #[derive(Serialize)]
         #[serde(rename_all = "PascalCase")]
         struct Exported<'a> {
@@ -141,7 +141,7 @@ impl<W: Write> Lines<W> {
     }
 
     /// The end of the file.
-    pub(super) fn finish(self) -> io::Result<W> {
+    pub(in crate::operator) fn finish(self) -> io::Result<W> {
         match self.form {
             Form::Json(sink) | Form::DynamoDb(sink) => Ok(sink),
             Form::Csv { writer, .. } => {

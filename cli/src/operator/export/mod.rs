@@ -1,7 +1,7 @@
 //! `dynashard export`: writes the items of collections to a file, in order.
 
-mod form;
-mod sink;
+pub(super) mod form;
+pub(super) mod sink;
 mod walk;
 
 use std::num::NonZeroU32;
@@ -10,6 +10,7 @@ use std::process::ExitCode;
 
 use dynashard_core::ports::Consistency;
 use dynashard_keys::PartitionKey;
+use flate2::Compression;
 use serde::Serialize;
 
 use form::{Columns, Format, Lines};
@@ -146,7 +147,7 @@ async fn export(
         progress.consumed_rcu += first.consumed_rcu;
     }
     let numbers = columns.numbers(schema);
-    let sink = Sink::create(&args.output, args.gzip)?;
+    let sink = Sink::create(&args.output, args.gzip.then(Compression::default))?;
     let failed = |error: std::io::Error| sink::failed(&args.output, &error);
     let mut lines = Lines::begin(args.format, columns, schema, sink).map_err(failed)?;
     let mut walk = walk(args, &connection, &mut signals);

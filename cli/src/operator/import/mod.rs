@@ -31,16 +31,17 @@ mod send;
 mod state;
 mod table;
 
-use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+use std::{fs, io};
 
 use dynashard_core::{Attributes, Code};
 use dynashard_keys::Placement;
+use flate2::Compression;
 use futures_util::TryStreamExt;
 use tokio::sync::mpsc;
 use tokio::task::{JoinError, spawn_blocking};
@@ -57,9 +58,11 @@ use report::Reporter;
 use row::{Keys, Refused};
 use send::{Row, Target};
 use state::{Identity, State, StateFile};
-use table::{Copy, SourceTable, look_at};
+use table::{SourceTable, look_at};
 
 use super::connect::Connection;
+use super::export::form::{self, Columns, Lines};
+use super::export::sink::Sink;
 use super::{Failure, INTERRUPTED, signals};
 use crate::signals::TerminationSignals;
 
@@ -243,13 +246,18 @@ impl Run<'_> {
         state: &StateFile,
         goes_on: bool,
     ) -> Result<Input, Stopped> {
-        let paths = state.copy_paths();
+        let path = state.copy_path();
         if !goes_on {
-            let mut copy = Copy::begin(&paths)?;
-            self.each_item(from, true, |item| copy.add(&item)).await?;
-            copy.end()?;
+            let failed = |e: io::Error| files::failed(&path, &e);
+            let sink = Sink::create(&path, Some(Compression::fast()));
+            let sink = sink.map_err(|failure| Failure { code: files::INPUT_FAILED, ..failure })?;
+            let (format, schema) = (form::Format::DynamodbJson, &from.keys.schema);
+            let mut lines =
+                Lines::begin(format, Columns::default(), schema, sink).map_err(failed)?;
+            self.each_item(from, true, |item| lines.write(&item).map_err(failed)).await?;
+            lines.finish().and_then(|sink| sink.finish(true)).map_err(failed)?;
         }
-        let input = Input::find(&paths[0], Some(Format::JsonLines))?;
+        let input = Input::find(&path, Some(Format::JsonLines))?;
         Ok(Input { is_copy: true, ..input })
     }
 

@@ -1,21 +1,14 @@
 //! The rows of another table, which are copied to a file beside the state: from there they are imported as any others.
 
-use std::fs::{self, File};
-use std::io::{self, BufWriter, Write};
 use std::num::NonZeroU32;
-use std::path::PathBuf;
 
-use dynashard_api::json::AttributesJson;
 use dynashard_aws_operator::{KeyAttribute, TableState};
 use dynashard_core::Attributes;
 use dynashard_keys::SortKeyType;
-use flate2::Compression;
-use flate2::write::GzEncoder;
 use futures_util::TryStreamExt;
 use futures_util::stream::Stream;
-use serde::Serialize;
 
-use super::files::{INPUT_FAILED, failed};
+use super::files::INPUT_FAILED;
 use super::row::Keys;
 use crate::operator::Failure;
 use crate::operator::connect::Connection;
@@ -86,40 +79,6 @@ pub(super) async fn look_at(
 
 fn identity_of(name: &str, place: &str, table: &TableState) -> String {
     format!("{name} in {place}: {} {}", table.arn, table.identity)
-}
-
-/// The file that the items of a table are copied to, as lines of DynamoDB JSON.
-pub(super) struct Copy<'a> {
-    paths: &'a [PathBuf; 2],
-    file: BufWriter<GzEncoder<File>>,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "PascalCase")]
-struct Line<'a> {
-    item: AttributesJson<'a>,
-}
-
-impl<'a> Copy<'a> {
-    /// Begins the file, which has the second path until it is whole, and then the first.
-    pub(super) fn begin(paths: &'a [PathBuf; 2]) -> Result<Self, Failure> {
-        let file = File::create(&paths[1]).map_err(|e| failed(&paths[1], &e))?;
-        let file = BufWriter::new(GzEncoder::new(file, Compression::fast()));
-        Ok(Self { paths, file })
-    }
-
-    pub(super) fn add(&mut self, item: &Attributes) -> Result<(), Failure> {
-        let line = Line { item: AttributesJson(item, dynashard_api::json::Format::DynamoDb) };
-        let written = serde_json::to_writer(&mut self.file, &line).map_err(io::Error::from);
-        written.and_then(|()| self.file.write_all(b"\n")).map_err(|e| failed(&self.paths[1], &e))
-    }
-
-    pub(super) fn end(self) -> Result<(), Failure> {
-        let [whole, part] = self.paths;
-        let file = self.file.into_inner().map_err(io::IntoInnerError::into_error);
-        let ended = file.and_then(GzEncoder::finish).and_then(|file| file.sync_all());
-        ended.and_then(|()| fs::rename(part, whole)).map_err(|e| failed(part, &e))
-    }
 }
 
 #[cfg(test)]

@@ -11,7 +11,8 @@ use dynashard_planning::{Plan, Workload};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::keys::timed::{TimedSample, TimedSampleArgs};
+use super::keys::sample::Sample;
+use super::keys::timed::TimedSampleArgs;
 use super::output::Output;
 use super::planning::{BAD_INPUT, json_file, prices, refused};
 use super::{Failure, drawing};
@@ -148,7 +149,7 @@ fn plan(args: &PlanArgs, output: &mut Output) -> Result<Option<Plan>, Failure> {
     let prices = prices(args.prices.as_deref())?;
     let mut fields = Map::new();
     if let Some(file) = args.sample.of_a_file(args.sk_column.as_deref()) {
-        let Some(sample) = TimedSample::read(file, output)? else { return Ok(None) };
+        let Some(sample) = Sample::timed(&file, output)? else { return Ok(None) };
         fields.extend(sample::measure(&sample));
     }
     if let Some(path) = &args.workload {

@@ -19,7 +19,8 @@ use dynashard_planning::simulation::{
 use dynashard_planning::table::{DEFAULT_QUOTA, NEW_TABLE};
 use serde::Serialize;
 
-use super::keys::timed::{TimedSample, TimedSampleArgs};
+use super::keys::sample::Sample;
+use super::keys::timed::TimedSampleArgs;
 use super::output::Output;
 use super::planning::{BAD_INPUT, json_file, prices, refused};
 use super::{Failure, drawing};
@@ -307,7 +308,7 @@ fn input(args: &SimulateArgs, output: &mut Output) -> Result<Option<(Scenario, P
     let scenario = match (&args.scenario, args.sample.of_a_file(None)) {
         (Some(path), _) => json_file(path)?,
         (None, Some(file)) => {
-            let Some(sample) = TimedSample::read(file, output)? else { return Ok(None) };
+            let Some(sample) = Sample::timed(&file, output)? else { return Ok(None) };
             let recording =
                 Recording::of(sample.writes().map(|(_, key, second)| (key.to_owned(), second, 1)));
             if recording.left_out() > 0 {
