@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use dynashard_aws_operator::{Operator, ScanPage, ScanSegment};
 use dynashard_core::Attributes;
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 
 use futures_util::stream::{self, Stream};
 
@@ -22,7 +22,7 @@ const MOST_PAGE_RCU: f64 = 128.0;
 pub(super) struct TableScan {
     operator: Operator,
     table: String,
-    rate: Option<ReadRate>,
+    rate: ReadRate,
 }
 
 /// A segment, and the key behind which it begins: none for all of it.
@@ -34,8 +34,9 @@ pub(super) fn all_segments(of: u32) -> impl Iterator<Item = Begin> {
 }
 
 /// How many read units a second a command may consume, on average: pages that are read at once are paid for afterwards.
+/// Without a meter they are read as fast as they are answered.
 #[derive(Debug, Clone)]
-pub(super) struct ReadRate(Arc<Mutex<Meter>>);
+pub(super) struct ReadRate(Option<Arc<Mutex<Meter>>>);
 
 #[derive(Debug)]
 struct Meter {
@@ -46,16 +47,19 @@ struct Meter {
 }
 
 impl ReadRate {
-    pub(super) fn new(read_units: NonZeroU32) -> Self {
-        let clock = Stopwatch::start();
-        let budget = Budget::new(read_units.get(), clock.elapsed());
-        Self(Arc::new(Mutex::new(Meter { clock, budget, page_rcu: MOST_PAGE_RCU })))
+    pub(super) fn new(read_units: Option<NonZeroU32>) -> Self {
+        Self(read_units.map(|read_units| {
+            let clock = Stopwatch::start();
+            let budget = Budget::new(read_units.get(), clock.elapsed());
+            Arc::new(Mutex::new(Meter { clock, budget, page_rcu: MOST_PAGE_RCU }))
+        }))
     }
 
     /// Waits until the next page is paid for, and says what it is expected to take.
     pub(super) async fn wait(&self) -> f64 {
+        let Some(meter) = &self.0 else { return 0.0 };
         let (expected, wait) = {
-            let mut meter = self.meter();
+            let mut meter = meter.lock();
             let (expected, now) = (meter.page_rcu, meter.clock.elapsed());
             (expected, meter.budget.take(expected, now))
         };
@@ -65,26 +69,23 @@ impl ReadRate {
 
     /// Takes note of what a page took.
     pub(super) fn paid(&self, expected: f64, consumed: f64) {
-        let mut meter = self.meter();
+        let Some(meter) = &self.0 else { return };
+        let mut meter = meter.lock();
         meter.budget.correct(expected, consumed);
         meter.page_rcu = consumed;
-    }
-
-    fn meter(&self) -> MutexGuard<'_, Meter> {
-        self.0.lock()
     }
 }
 
 impl TableScan {
     /// The table, to be read at this rate, or as fast as it answers.
-    pub(super) fn new(operator: &Operator, table: &str, rate: Option<ReadRate>) -> Self {
+    pub(super) fn new(operator: &Operator, table: &str, rate: ReadRate) -> Self {
         Self { operator: operator.clone(), table: table.to_owned(), rate }
     }
 
     /// This scan, where about so many bytes of each segment are known.
     pub(super) fn with_segments_of(self, bytes: f64) -> Self {
-        if let Some(rate) = &self.rate {
-            rate.meter().page_rcu = (bytes / 8_192.0).clamp(1.0, MOST_PAGE_RCU);
+        if let Some(meter) = &self.rate.0 {
+            meter.lock().page_rcu = (bytes / 8_192.0).clamp(1.0, MOST_PAGE_RCU);
         }
         self
     }
@@ -115,10 +116,7 @@ impl TableScan {
         is_strong: bool,
     ) -> Result<ScanPage, Failure> {
         // Patience is for refusals: a wait for the budget may be as long as it takes.
-        let expected = match &self.rate {
-            Some(rate) => rate.wait().await,
-            None => 0.0,
-        };
+        let expected = self.rate.wait().await;
         // `patiently` takes a closure, whose future the compiler does not see to be `Send`.
         let mut patience = Patience::begin();
         let page = loop {
@@ -127,9 +125,7 @@ impl TableScan {
                 Err(error) => patience.bear(error).await?,
             }
         };
-        if let Some(rate) = &self.rate {
-            rate.paid(expected, page.consumed_rcu);
-        }
+        self.rate.paid(expected, page.consumed_rcu);
         Ok(page)
     }
 }

@@ -234,8 +234,8 @@ impl<'a> Found<'a> {
             NonZeroU32::new(u32::try_from(read / 4).unwrap_or(u32::MAX)).unwrap_or(NonZeroU32::MIN)
         };
         let default = state.provisioned.map_or(DEFAULT_READ_UNITS, of_provisioned);
-        let rate = ReadRate::new(args.read_units.unwrap_or(default));
-        TableScan::new(operator, &args.table, Some(rate))
+        let rate = ReadRate::new(Some(args.read_units.unwrap_or(default)));
+        TableScan::new(operator, &args.table, rate)
             .with_segments_of(float(state.bytes) / f64::from(args.segments))
     }
 }

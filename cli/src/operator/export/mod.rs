@@ -201,6 +201,6 @@ fn walk<'a>(
     signals: &'a mut TerminationSignals,
 ) -> Walk<'a> {
     let consistency = if args.consistent { Consistency::Strong } else { Consistency::Eventual };
-    let (reader, rate) = (connection.reader(), args.read_units.map(ReadRate::new));
+    let (reader, rate) = (connection.reader(), ReadRate::new(args.read_units));
     Walk { connection, reader, partitions: &args.pk, consistency, rate, signals }
 }

@@ -43,7 +43,7 @@ pub(super) struct Walk<'a> {
     pub(super) partitions: &'a [PartitionKey],
     pub(super) consistency: Consistency,
     /// Of the scan and of the queries together.
-    pub(super) rate: Option<ReadRate>,
+    pub(super) rate: ReadRate,
     pub(super) signals: &'a mut TerminationSignals,
 }
 
@@ -134,15 +134,10 @@ impl Walk<'_> {
         let budget = PageBudget { max_bytes: MAX_PAGE_BYTES, measure: &measure };
         loop {
             let paid = async {
-                let expected = match &self.rate {
-                    Some(rate) => rate.wait().await,
-                    None => 0.0,
-                };
+                let expected = self.rate.wait().await;
                 let by = deadline(self.reader.directory());
                 let page = Box::pin(self.reader.query(&query, budget, by)).await?;
-                if let Some(rate) = &self.rate {
-                    rate.paid(expected, page.consumed_rcu);
-                }
+                self.rate.paid(expected, page.consumed_rcu);
                 Ok::<_, Failure>(page)
             };
             let page = tokio::select! {

@@ -51,7 +51,7 @@ impl SourceTable {
         let sort = name_of(table.sort_key, letter).ok_or_else(|| {
             bad(&format!("has no sort key of the type {letter}, as the main table has"))
         })?;
-        let scan = TableScan::new(connection.operator(), name, read_units.map(ReadRate::new));
+        let scan = TableScan::new(connection.operator(), name, ReadRate::new(read_units));
         Ok(Self { identity, keys: Keys { partition, sort, schema }, scan })
     }
 

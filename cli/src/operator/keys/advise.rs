@@ -5,13 +5,13 @@ use std::collections::HashMap;
 use dynashard_keys::{ItemKey, KeyError, Placement, ShardCount};
 use serde::Serialize;
 
-use super::Ended;
 use super::advice::{Advice, Candidate, Kind, Load, Steps, advise, is_far_ahead};
 use super::sample::{Column, FEW_ROWS, Sample, SampleArgs};
 use super::spread::Spread;
 use crate::numbers::float;
 use crate::operator::Failure;
 use crate::operator::output::Output;
+use crate::operator::planning::Ended;
 
 /// So many hot values are named.
 const HOT_VALUES: usize = 10;

@@ -5,9 +5,9 @@ use dynashard_keys::{
 };
 use serde::Serialize;
 
-use super::Ended;
 use crate::operator::Failure;
 use crate::operator::output::Output;
+use crate::operator::planning::Ended;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct DecodeArgs {

@@ -6,13 +6,13 @@ use std::path::PathBuf;
 use dynashard_keys::ItemKey;
 use serde::Serialize;
 
-use super::Ended;
 use super::chart::{self, Bars};
 use super::method::{Method, MethodArgs, Shards};
 use super::sample::{Sample, SampleArgs};
 use super::spread::{Evenness, Spread};
 use crate::numbers::float;
 use crate::operator::output::Output;
+use crate::operator::planning::Ended;
 use crate::operator::{Failure, drawing};
 
 /// A terminal shows so many bars.

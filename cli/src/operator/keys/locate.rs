@@ -4,9 +4,9 @@ use clap::ValueEnum;
 use dynashard_keys::{ItemKey, PartitionKey, ShardId, SortKey, SortKeyType};
 use serde::Serialize;
 
-use super::Ended;
 use super::method::{Method, MethodArgs};
 use crate::operator::output::Output;
+use crate::operator::planning::Ended;
 use crate::operator::{Failure, partition_key};
 
 #[derive(Debug, clap::Args)]

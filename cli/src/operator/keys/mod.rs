@@ -21,9 +21,7 @@ use locate::LocateArgs;
 
 use super::Failure;
 use super::output::Output;
-
-/// The exit status for keys, columns, files and rows that cannot be used.
-const BAD_INPUT: u8 = 2;
+use super::planning::end;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct KeysArgs {
@@ -58,13 +56,6 @@ These commands need neither tables nor an AWS account. docs/KEYS.md explains the
 
 Each of them has a --help of its own, and --json.";
 
-/// How a command ended that did not fail.
-enum Ended {
-    Done,
-    /// Nothing was calculated, since rows could not be read.
-    BadRows,
-}
-
 pub(crate) fn run(args: KeysArgs) -> ExitCode {
     let (KeysCommand::Locate(LocateArgs { json, .. })
     | KeysCommand::Decode(DecodeArgs { json, .. })
@@ -77,16 +68,7 @@ pub(crate) fn run(args: KeysArgs) -> ExitCode {
         KeysCommand::Histogram(args) => histogram::run(args, &mut output),
         KeysCommand::Advise(args) => advise::run(args, &mut output),
     };
-    let status = match ended {
-        Ok(Ended::Done) => ExitCode::SUCCESS,
-        Ok(Ended::BadRows) => ExitCode::from(BAD_INPUT),
-        Err(failure) => {
-            output.failure(None, &failure);
-            let is_unwritten = failure.code == "output_failed";
-            ExitCode::from(if is_unwritten { 1 } else { BAD_INPUT })
-        }
-    };
-    output.end(status)
+    end(output, ended)
 }
 
 impl From<dynashard_keys::KeyError> for Failure {

@@ -14,7 +14,7 @@ use serde_json::{Map, Value};
 use super::keys::sample::Sample;
 use super::keys::timed::TimedSampleArgs;
 use super::output::Output;
-use super::planning::{BAD_INPUT, json_file, prices, refused};
+use super::planning::{Ended, end, json_file, prices, refused};
 use super::{Failure, drawing};
 
 #[derive(Debug, clap::Args)]
@@ -123,33 +123,16 @@ Examples:
 
 pub(crate) fn run(args: &PlanArgs) -> ExitCode {
     let mut output = Output::new(args.json);
-    let plan = match plan(args, &mut output) {
-        Ok(Some(plan)) => plan,
-        // Its rows were printed.
-        Ok(None) => return output.end(ExitCode::from(BAD_INPUT)),
-        Err(failure) => {
-            output.failure(None, &failure);
-            return output.end(ExitCode::from(BAD_INPUT));
-        }
-    };
-    if let Some(path) = &args.chart
-        && let Err(failure) = drawing::write(path, chart::draw(&plan))
-    {
-        output.failure(None, &failure);
-        return output.end(ExitCode::FAILURE);
-    }
-    text::print(&plan, &mut output);
-    output.json(&plan);
-    output.end(ExitCode::SUCCESS)
+    let ended = plan(args, &mut output);
+    end(output, ended)
 }
 
-/// The plan; none if rows of the sample cannot be read.
-fn plan(args: &PlanArgs, output: &mut Output) -> Result<Option<Plan>, Failure> {
+fn plan(args: &PlanArgs, output: &mut Output) -> Result<Ended, Failure> {
     drawing::check(args.chart.as_deref())?;
     let prices = prices(args.prices.as_deref())?;
     let mut fields = Map::new();
     if let Some(file) = args.sample.of_a_file(args.sk_column.as_deref()) {
-        let Some(sample) = Sample::timed(&file, output)? else { return Ok(None) };
+        let Some(sample) = Sample::timed(&file, output)? else { return Ok(Ended::BadRows) };
         fields.extend(sample::measure(&sample));
     }
     if let Some(path) = &args.workload {
@@ -161,7 +144,13 @@ fn plan(args: &PlanArgs, output: &mut Output) -> Result<Option<Plan>, Failure> {
     }
     let workload = Workload::deserialize(Value::Object(fields));
     let workload = workload.map_err(|error| refused(&error))?;
-    Plan::of(&workload, &prices).map(Some).map_err(|error| refused(&error))
+    let plan = Plan::of(&workload, &prices).map_err(|error| refused(&error))?;
+    if let Some(path) = &args.chart {
+        drawing::write(path, chart::draw(&plan))?;
+    }
+    text::print(&plan, output);
+    output.json(&plan);
+    Ok(Ended::Done)
 }
 
 /// A number that JSON can hold.
