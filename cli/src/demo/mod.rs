@@ -30,8 +30,7 @@ use dynashard_keys::{KeyError, PartitionKey};
 use dynashard_local::{Endpoints, Limits, Stack, StackOptions};
 use flights::Airport;
 use history::SettledRule;
-use http::Method;
-use load::Loaded;
+use load::{Loaded, Run};
 use offer::Offers;
 use plan::Plan;
 use read_back::{ReadBack, count_shards};
@@ -43,7 +42,6 @@ use view::View;
 use watched::Watched;
 
 use crate::args::{DemoArgs, Scaling};
-use crate::clock::Stopwatch;
 use crate::http::{Client, HttpError};
 use crate::operator::settings_of;
 use crate::project::stack_options;
@@ -208,7 +206,7 @@ async fn fitting(
         ..built.clone()
     };
     let stack = Stack::start(unlimited).await?;
-    let carried = fit::carried(&stack, &Client::new(), airports).await;
+    let carried = fit::carried(&stack, airports).await;
     stack.shutdown().await;
     let carried = carried?;
     Ok((fit::partition_wcu(carried, args.load, airports.len())?, Some(carried)))
@@ -275,7 +273,7 @@ async fn show(
     view: &mut View,
 ) -> Result<Summary, DemoError> {
     let Endpoints { api, dynamodb, .. } = stack.endpoints();
-    let client = Client::new();
+    let client = Client::new(api);
     let settings = settings_of(stack.parameters()).map_err(DemoError::Parameters)?;
     // The tables, past the functions.
     let (schema, operator) = (&settings.schema, Operator::on_this_machine(dynamodb).await);
@@ -286,19 +284,19 @@ async fn show(
     // The first function that acts pins the settings and puts the item that names the table's owner, which are not part of the
     // load: with this one it has done so before anything is counted.
     let nothing = json!({ "deletes": [{ "pk": "nobody", "sk": "0" }] });
-    client.json(Method::POST, &format!("{api}/batch-write"), JSON, Some(&nothing)).await?;
+    client.post("/batch-write", &nothing).await?;
     let watched = Watched::start(metadata.clone(), partitions.clone());
+    let run = Run { stack, client, plan, airports, watched };
     let before = stack.counters();
-    let Loaded { mut history, steady, flights, watch, load } =
-        load::load(stack, &client, &watched, plan, airports, view).await?;
+    let Loaded { mut history, steady, flights, watch, load } = load::load(&run, view).await?;
     let after = stack.counters();
-    let looks = watched.requests();
+    let looks = run.watched.requests();
 
-    let mut reads = vec![read_all(&client, api, &watched, airports, &flights, view).await?];
+    let mut reads = vec![ReadBack::of(&run, &flights, view).await?];
     if reads[0].while_moving {
         let left = plan.time_limit.saturating_sub(watch.elapsed()).max(LEAST_CLOSING);
-        if load::closed(stack, &watched, &mut history, &watch, left, view).await {
-            reads.push(read_all(&client, api, &watched, airports, &flights, view).await?);
+        if load::closed(&run, &mut history, &watch, left, view).await {
+            reads.push(ReadBack::of(&run, &flights, view).await?);
         }
     }
     let end = stack.counters();
@@ -333,7 +331,7 @@ async fn show(
     fs::write(&files.chart, svg)
         .map_err(|error| DemoError::Write { path: files.chart.clone(), error })?;
     let loading = Counted::between(&before, &after);
-    let moved = watched.collections().iter().map(|collection| collection.moved).sum();
+    let moved = run.watched.collections().iter().map(|collection| collection.moved).sum();
     Ok(Summary {
         ok: reads.iter().all(|read| read.differences.is_empty()),
         placement,
@@ -363,24 +361,3 @@ async fn show(
         logs: files.logs.clone(),
     })
 }
-
-/// Reads everything back and compares it.
-async fn read_all(
-    client: &Client,
-    api: &str,
-    watched: &Watched,
-    airports: &[Airport],
-    flights: &[usize],
-    view: &mut View,
-) -> Result<ReadBack, DemoError> {
-    let watch = Stopwatch::start();
-    let mut read = ReadBack { while_moving: !watched.is_stable(), ..ReadBack::default() };
-    view.reading(flights.iter().sum());
-    for (airport, flights) in airports.iter().zip(flights) {
-        read.collection(client, api, airport, *flights, view).await?;
-    }
-    read.secs = watch.elapsed().as_secs_f64();
-    Ok(read)
-}
-
-const JSON: &[(&str, &str)] = &[("content-type", "application/json")];
