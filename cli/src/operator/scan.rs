@@ -4,7 +4,8 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use dynashard_aws_operator::{Operator, ScanPage, ScanSegment};
-use dynashard_core::Attributes;
+use dynashard_core::{AttributeValue, Attributes, TableSchema};
+use dynashard_keys::SortKey;
 use parking_lot::Mutex;
 
 use futures_util::stream::{self, Stream};
@@ -31,6 +32,21 @@ pub(super) type Begin = (ScanSegment, Option<Attributes>);
 /// All segments of a table that is divided into so many, from their beginnings.
 pub(super) fn all_segments(of: u32) -> impl Iterator<Item = Begin> {
     (0..of).map(move |number| (ScanSegment { number, of }, None))
+}
+
+/// A key as the attributes that a table has for it.
+pub(super) fn key_attributes(
+    partition: String,
+    sort: &SortKey,
+    schema: &TableSchema,
+) -> Attributes {
+    let sort = match sort {
+        SortKey::String(text) => AttributeValue::String(text.to_string()),
+        SortKey::Number(number) => AttributeValue::Number(number.clone()),
+    };
+    let partition = AttributeValue::String(partition);
+    let names = [&schema.partition_key_name, &schema.sort_key_name].map(String::clone);
+    names.into_iter().zip([partition, sort]).collect()
 }
 
 /// How many read units a second a command may consume, on average: pages that are read at once are paid for afterwards.

@@ -4,13 +4,13 @@
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
-use dynashard_core::{AttributeValue, Attributes, TableSchema};
+use dynashard_core::TableSchema;
 use dynashard_keys::{KeyError, SortKey};
 use serde::{Deserialize, Serialize};
 
 use super::super::Failure;
 use super::super::files::replace;
-use super::super::scan::{Begin, all_segments};
+use super::super::scan::{Begin, all_segments, key_attributes};
 use super::survey::{Example, Survey};
 
 /// What a scan reads: positions and findings of one are of no use to another.
@@ -65,23 +65,14 @@ impl Progress {
         let begins = segments.zip(&self.positions).filter_map(|((segment, _), position)| {
             let after = match position {
                 Position::Start => Ok(None),
-                Position::After(example) => key_of(example, schema).map(Some),
+                Position::After(Example { pk, sk }) => SortKey::parse(sk, schema.sort_key_type)
+                    .map(|sort| Some(key_attributes(pk.clone(), &sort, schema))),
                 Position::End => return None,
             };
             Some(after.map(|after| (segment, after)))
         });
         begins.collect()
     }
-}
-
-fn key_of(Example { pk, sk }: &Example, schema: &TableSchema) -> Result<Attributes, KeyError> {
-    let sort = match SortKey::parse(sk, schema.sort_key_type)? {
-        SortKey::String(text) => AttributeValue::String(text.to_string()),
-        SortKey::Number(number) => AttributeValue::Number(number),
-    };
-    let partition = AttributeValue::String(pk.clone());
-    let names = [&schema.partition_key_name, &schema.sort_key_name].map(String::clone);
-    Ok(names.into_iter().zip([partition, sort]).collect())
 }
 
 /// The file, if one is wanted.
@@ -160,6 +151,7 @@ impl StateFile {
 
 #[cfg(test)]
 mod tests {
+    use dynashard_core::AttributeValue;
     use dynashard_keys::SortKeyType;
 
     use super::*;

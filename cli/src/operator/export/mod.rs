@@ -133,16 +133,15 @@ async fn export(
     let mut columns = Columns::default();
     if args.format == Format::Csv {
         let mut first = Progress::default();
-        let mut walk = walk(args, &connection, &mut signals);
-        let ended = walk
-            .run(&mut first, &mut |item, progress| {
+        let ended = walk(args, &connection, &mut signals, &mut first)
+            .run(&mut |item, progress| {
                 columns.see(&item);
                 activity.says(|| format!("columns: {} items", progress.items));
                 Ok(())
             })
             .await?;
         if ended == Ended::Interrupted {
-            return Ok(ended);
+            return Ok(Ended::Interrupted);
         }
         progress.consumed_rcu += first.consumed_rcu;
     }
@@ -150,19 +149,17 @@ async fn export(
     let sink = Sink::create(&args.output, args.gzip.then(Compression::default))?;
     let failed = |error: std::io::Error| sink::failed(&args.output, &error);
     let mut lines = Lines::begin(args.format, columns, schema, sink).map_err(failed)?;
-    let mut walk = walk(args, &connection, &mut signals);
-    let ended = walk
-        .run(progress, &mut |item, progress| {
-            lines.write(&item).map_err(failed)?;
-            activity.says(|| {
-                let Progress { items, collections, consumed_rcu, .. } = progress;
-                format!(
-                    "{items} items, {collections} whole collections, {consumed_rcu:.0} read units"
-                )
-            });
-            Ok(())
-        })
-        .await;
+    let ended =
+        walk(args, &connection, &mut signals, progress)
+            .run(&mut |item, progress| {
+                lines.write(&item).map_err(failed)?;
+                activity.says(|| {
+            let Progress { items, collections, consumed_rcu, .. } = progress;
+            format!("{items} items, {collections} whole collections, {consumed_rcu:.0} read units")
+        });
+                Ok(())
+            })
+            .await;
     drop(activity);
     let changed_values = lines.changed();
     let is_complete = matches!(ended, Ok(Ended::Done));
@@ -199,8 +196,9 @@ fn walk<'a>(
     args: &'a ExportArgs,
     connection: &'a Connection,
     signals: &'a mut TerminationSignals,
+    progress: &'a mut Progress,
 ) -> Walk<'a> {
     let consistency = if args.consistent { Consistency::Strong } else { Consistency::Eventual };
     let (reader, rate) = (connection.reader(), ReadRate::new(args.read_units));
-    Walk { connection, reader, partitions: &args.pk, consistency, rate, signals }
+    Walk { connection, reader, partitions: &args.pk, consistency, rate, signals, progress }
 }

@@ -12,7 +12,7 @@ use xxhash_rust::xxh64::xxh64;
 
 use crate::operator::Failure;
 use crate::operator::connect::{Connection, deadline};
-use crate::operator::scan::{ReadRate, TableScan, all_segments};
+use crate::operator::scan::{ReadRate, TableScan, all_segments, key_attributes};
 use crate::signals::TerminationSignals;
 
 /// How a walk that did not fail has ended.
@@ -45,6 +45,7 @@ pub(super) struct Walk<'a> {
     /// Of the scan and of the queries together.
     pub(super) rate: ReadRate,
     pub(super) signals: &'a mut TerminationSignals,
+    pub(super) progress: &'a mut Progress,
 }
 
 /// Is given each item with its key, and how far the walk has come before it.
@@ -52,16 +53,12 @@ pub(super) type Take<'a> = dyn FnMut(Attributes, &Progress) -> Result<(), Failur
 
 impl Walk<'_> {
     /// Goes through the collections, and gives each item to `take`.
-    pub(super) async fn run(
-        &mut self,
-        progress: &mut Progress,
-        take: &mut Take<'_>,
-    ) -> Result<Ended, Failure> {
+    pub(super) async fn run(&mut self, take: &mut Take<'_>) -> Result<Ended, Failure> {
         if self.partitions.is_empty() {
-            return self.all(progress, take).await;
+            return self.all(take).await;
         }
         for partition in once_each(self.partitions) {
-            if self.collection(partition, progress, take).await? == Ended::Interrupted {
+            if self.collection(partition, take).await? == Ended::Interrupted {
                 return Ok(Ended::Interrupted);
             }
         }
@@ -70,11 +67,7 @@ impl Walk<'_> {
 
     /// Finds the collections by a scan, and reads each when its first item shows. A hash of 16 bytes of each
     /// is kept.
-    async fn all(
-        &mut self,
-        progress: &mut Progress,
-        take: &mut Take<'_>,
-    ) -> Result<Ended, Failure> {
+    async fn all(&mut self, take: &mut Take<'_>) -> Result<Ended, Failure> {
         let seeds = [OsEntropy.next_u64(), OsEntropy.next_u64()];
         let mut seen = HashSet::new();
         let is_strong = self.consistency == Consistency::Strong;
@@ -91,7 +84,7 @@ impl Walk<'_> {
                 () = self.signals.received() => return Ok(Ended::Interrupted),
             };
             let Some((_, page)) = page else { return Ok(Ended::Done) };
-            progress.consumed_rcu += page.consumed_rcu;
+            self.progress.consumed_rcu += page.consumed_rcu;
             for item in &page.items {
                 if item.contains_key(MARKER) {
                     continue;
@@ -101,12 +94,12 @@ impl Walk<'_> {
                     continue;
                 };
                 let Ok((partition, _)) = PhysicalPartitionKey::parse(text, schema.separator) else {
-                    progress.foreign += 1;
+                    self.progress.foreign += 1;
                     continue;
                 };
                 let hash = seeds.map(|seed| xxh64(partition.as_str().as_bytes(), seed));
                 if seen.insert(hash)
-                    && self.collection(&partition, progress, take).await? == Ended::Interrupted
+                    && self.collection(&partition, take).await? == Ended::Interrupted
                 {
                     return Ok(Ended::Interrupted);
                 }
@@ -117,7 +110,6 @@ impl Walk<'_> {
     async fn collection(
         &mut self,
         partition: &PartitionKey,
-        progress: &mut Progress,
         take: &mut Take<'_>,
     ) -> Result<Ended, Failure> {
         let mut query = Query {
@@ -125,7 +117,7 @@ impl Walk<'_> {
             consistency: self.consistency,
             ..Query::all(partition.clone())
         };
-        progress.present = Some((partition.clone(), None));
+        self.progress.present = Some((partition.clone(), None));
         let schema = self.connection.schema();
         let measure = |_: &SortKey, item: &StoredItem| {
             let values = item.attributes.iter();
@@ -144,20 +136,18 @@ impl Walk<'_> {
                 page = paid => page?,
                 () = self.signals.received() => return Ok(Ended::Interrupted),
             };
-            progress.consumed_rcu += page.consumed_rcu;
+            self.progress.consumed_rcu += page.consumed_rcu;
             for (sort, item) in page.items {
                 let mut attributes = item.attributes;
-                let key = AttributeValue::String(partition.to_string());
-                attributes.insert(schema.partition_key_name.clone(), key);
-                attributes.insert(schema.sort_key_name.clone(), value_of(&sort));
-                take(attributes, progress)?;
-                progress.items += 1;
-                progress.present = Some((partition.clone(), Some(sort)));
+                attributes.extend(key_attributes(partition.to_string(), &sort, schema));
+                take(attributes, self.progress)?;
+                self.progress.items += 1;
+                self.progress.present = Some((partition.clone(), Some(sort)));
             }
             query.cursor = page.cursor;
             if query.cursor.is_none() {
-                progress.collections += 1;
-                progress.present = None;
+                self.progress.collections += 1;
+                self.progress.present = None;
                 return Ok(Ended::Done);
             }
         }
@@ -172,13 +162,6 @@ fn once_each(partitions: &[PartitionKey]) -> impl Iterator<Item = &PartitionKey>
 
 /// What tells a marker from an item.
 const MARKER: &str = "_ds_fwd";
-
-fn value_of(sort: &SortKey) -> AttributeValue {
-    match sort {
-        SortKey::String(text) => AttributeValue::String(text.to_string()),
-        SortKey::Number(number) => AttributeValue::Number(number.clone()),
-    }
-}
 
 #[cfg(test)]
 mod tests {
