@@ -86,14 +86,14 @@ pub(super) async fn load(run: &Run<'_>, view: &mut View) -> Result<Loaded, DemoE
             in_flight.extend(batches.into_iter().map(|batch| send(client, airport, key, batch)));
         }
         if sample {
-            history.samples.push(look(run, at, offers.iter().map(Offers::counts)));
+            history.samples.push(look(run, at, offers.iter().map(|offers| offers.counts)));
             stage = stage.next(&history, plan);
             view.load(&history, stage);
         }
         if let Stage::Draining { since, steady } = stage {
-            let flights = offers.iter().map(Offers::flights).collect();
+            let flights = offers.iter().map(|offers| offers.flights).collect();
             if offers.iter().all(Offers::is_done) {
-                history.samples.push(look(run, at, offers.iter().map(Offers::counts)));
+                history.samples.push(look(run, at, offers.iter().map(|offers| offers.counts)));
                 return Ok(Loaded { history, steady, flights, watch, load: at });
             }
             if at > history.samples[since].at + DRAIN_LIMIT {

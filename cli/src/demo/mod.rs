@@ -247,7 +247,7 @@ fn parameters(args: &DemoArgs, plan: &Plan) -> Vec<(String, String)> {
 
 /// Lambda starts an environment for each request that finds none free, and so many batches are under way at once.
 fn environments(plan: &Plan) -> usize {
-    plan.rates.iter().map(|rate| Offers::new(*rate).most_batches()).sum()
+    plan.rates.iter().map(|rate| Offers::new(*rate).most_batches).sum()
 }
 
 /// The stack of a run, by those options that it shares with every one.

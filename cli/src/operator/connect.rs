@@ -107,9 +107,9 @@ pub(super) struct Place {
 #[derive(Clone)]
 pub(super) struct Connection {
     /// Its settings are what the stack or the flags say, completed by what is pinned.
-    place: Place,
+    pub(super) place: Place,
     /// Only if the tables were found by it.
-    stack_name: Option<String>,
+    pub(super) stack_name: Option<String>,
     /// The flags, unless a stack or they have named all settings that are pinned.
     incomplete: Option<ParameterArgs>,
     /// Whether a stack or a flag has said which collections may grow.
@@ -129,7 +129,7 @@ impl ConnectArgs {
         let mut place = self.locate().await?;
         let is_of_stack = place.stack.is_some();
         if !is_of_stack {
-            place.settings.schema = place.schema().await?;
+            place.settings.schema = place.described().await?;
             let directory = place.directory(place.settings.clone());
             if let Some(pinned) = directory.pinned(deadline(&directory)).await? {
                 self.parameters.complete(&mut place.settings, &pinned);
@@ -212,7 +212,7 @@ impl CallerArgs {
 
 impl Place {
     /// The names and types of the tables' keys, as DynamoDB describes them.
-    pub(super) async fn schema(&self) -> Result<TableSchema, Failure> {
+    async fn described(&self) -> Result<TableSchema, Failure> {
         let separator = self.settings.schema.separator;
         Ok(self.operator.schema(&self.main_table, &self.metadata_table, separator).await?)
     }
@@ -295,27 +295,9 @@ impl Connection {
         }
     }
 
-    /// The caller, for requests beside those of the core.
-    pub(super) fn operator(&self) -> &Operator {
-        &self.place.operator
-    }
-
-    pub(super) fn main_table(&self) -> &str {
-        &self.place.main_table
-    }
-
-    pub(super) fn settings(&self) -> &Settings {
-        &self.place.settings
-    }
-
     /// How the tables call and type their keys.
     pub(super) fn schema(&self) -> &TableSchema {
         &self.place.settings.schema
-    }
-
-    /// The stack that the tables were found by.
-    pub(super) fn stack_name(&self) -> Option<&str> {
-        self.stack_name.as_deref()
     }
 
     /// This connection for a command that writes, which needs pinned settings. Those of a stack it pins itself, and

@@ -35,13 +35,13 @@ impl ConsoleConnectArgs {
         let pace = UsagePace { moves_are_known: tables.rebalance_function.is_some(), ..pace };
         // A server that stands in for DynamoDB need not stand in for CloudWatch.
         let is_asked = self.cloudwatch_url.is_some() || !self.connect.caller().is_elsewhere();
-        let operator = connection.operator().clone();
-        let name = connection.stack_name().unwrap_or_else(|| connection.main_table());
+        let operator = connection.place.operator.clone();
+        let name = connection.stack_name.as_deref().unwrap_or_else(|| &connection.place.main_table);
         let found = Found {
             place: format!("{name}, {}", operator.place()),
             operator,
             tables,
-            settings: connection.settings().clone(),
+            settings: connection.place.settings.clone(),
             pins,
             usage: is_asked.then(|| (self.cloudwatch_url.clone(), pace)),
         };

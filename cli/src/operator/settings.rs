@@ -93,11 +93,11 @@ async fn carry_out(
         let (from, to) = (time.accepted.as_secs(), time.next.unwrap_or_default().as_secs());
         note!("dynashard: {name} may be {from} or {to} now");
         let value = change.value.as_secs();
-        let Some(stack) = connection.stack_name() else {
+        let Some(stack) = connection.stack_name.as_deref() else {
             note!("dynashard: deploy {name}={value}, and run this again with --deployed");
             return Ok(pinned);
         };
-        until_deployed(stack, change, connection.operator(), output).await?;
+        until_deployed(stack, change, &connection.place.operator, output).await?;
     }
     let activity = Activity::begin(!output.is_json());
     activity.says(|| format!("{name}: waiting until nobody acts under a longer value"));

@@ -73,8 +73,8 @@ impl Walk<'_> {
         let is_strong = self.consistency == Consistency::Strong;
         let schema = self.connection.schema();
         let scan = TableScan::new(
-            self.connection.operator(),
-            self.connection.main_table(),
+            &self.connection.place.operator,
+            &self.connection.place.main_table,
             self.rate.clone(),
         );
         let mut pages = scan.pages(all_segments(1).collect(), is_strong);

@@ -188,8 +188,10 @@ pub(super) struct Rows<'a> {
     of_all: u64,
     /// How many lines were read, of all files.
     lines: u64,
-    begins: Vec<u64>,
-    digests: Vec<u64>,
+    /// How many lines lie before each file that was begun.
+    pub(super) begins: Vec<u64>,
+    /// The hash of each file that was read to its end.
+    pub(super) digests: Vec<u64>,
 }
 
 type FileRecords = Records<Box<dyn BufRead>>;
@@ -200,16 +202,6 @@ enum Reading {
 }
 
 impl Rows<'_> {
-    /// How many lines lie before each file that was begun.
-    pub(super) fn begins(&self) -> &[u64] {
-        &self.begins
-    }
-
-    /// That, and the hash of each file that was read to its end.
-    pub(super) fn into_parts(self) -> (Vec<u64>, Vec<u64>) {
-        (self.begins, self.digests)
-    }
-
     /// The next row, or why the input cannot be read further; `None` at the end.
     pub(super) fn next(&mut self) -> Result<Option<InputRow>, Failure> {
         while let Some(file) = self.input.files.get(self.digests.len()) {
@@ -317,7 +309,7 @@ mod tests {
         }
         assert_eq!(rows.digests.len(), input.files.len());
         let found = numbered.into_iter().map(|(number, item)| {
-            let RowPlace { file, line } = input.place(rows.begins(), number);
+            let RowPlace { file, line } = input.place(&rows.begins, number);
             let file = input.files.iter().position(|other| Some(&*other.name) == file);
             (file.expect("a file"), line.expect("a line"), item)
         });

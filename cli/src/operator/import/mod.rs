@@ -133,7 +133,7 @@ impl Run<'_> {
     async fn import(&mut self) -> Result<(), Stopped> {
         let args = self.args;
         let connection = args.connect.connect().await?;
-        if args.keep_existing && connection.settings().placement == Placement::Random {
+        if args.keep_existing && connection.place.settings.placement == Placement::Random {
             let detail =
                 "--keep-existing needs to know an item's shard, and the placement is random";
             let code = Code::NotForPlacement.as_str();
@@ -151,7 +151,7 @@ impl Run<'_> {
                 Found::Files(input)
             }
         };
-        let (table, _) = look_at(&connection, connection.main_table()).await?;
+        let (table, _) = look_at(&connection, &connection.place.main_table).await?;
         let (keys, from_table) = match &found {
             Found::Table(from) => (from.keys.clone(), from.identity.clone()),
             Found::Files(_) => (keys(args, &connection), String::new()),

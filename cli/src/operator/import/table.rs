@@ -34,7 +34,7 @@ impl SourceTable {
     ) -> Result<Self, Failure> {
         let bad =
             |what: &str| Failure { code: INPUT_FAILED, detail: format!("table {name} {what}") };
-        if name == connection.main_table() {
+        if name == connection.place.main_table {
             return Err(bad("is the main table itself"));
         }
         let (identity, table) = look_at(connection, name).await?;
@@ -51,7 +51,7 @@ impl SourceTable {
         let sort = name_of(table.sort_key, letter).ok_or_else(|| {
             bad(&format!("has no sort key of the type {letter}, as the main table has"))
         })?;
-        let scan = TableScan::new(connection.operator(), name, ReadRate::new(read_units));
+        let scan = TableScan::new(&connection.place.operator, name, ReadRate::new(read_units));
         Ok(Self { identity, keys: Keys { partition, sort, schema }, scan })
     }
 
@@ -70,7 +70,7 @@ pub(super) async fn look_at(
     connection: &Connection,
     name: &str,
 ) -> Result<(String, TableState), Failure> {
-    let operator = connection.operator();
+    let operator = &connection.place.operator;
     let table = operator.table(name).await;
     let table =
         table.map_err(|e| Failure::connection(format!("DescribeTable of table {name}: {e}")))?;
