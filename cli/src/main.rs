@@ -70,7 +70,7 @@ fn tell(told: &clap::Error) -> ExitCode {
         note!("{told}");
         return ExitCode::from(status);
     }
-    let printed = told.print().and_then(|()| io::stdout().flush()).map_err(Unwritten::of);
+    let printed = told.print().and_then(|()| io::stdout().flush()).map_err(Unwritten);
     match printed.err().filter(|error| !told.use_stderr() && !error.is_closed()) {
         Some(error) => {
             note!("dynashard: {error}");

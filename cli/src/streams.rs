@@ -14,15 +14,11 @@ macro_rules! note {
 
 /// Stdout does not take what is to be printed.
 #[derive(Debug)]
-pub(crate) struct Unwritten(io::Error);
+pub(crate) struct Unwritten(pub(crate) io::Error);
 
 impl Unwritten {
     /// The stable code of the failure.
     pub(crate) const CODE: &'static str = "output_failed";
-
-    pub(crate) fn of(error: io::Error) -> Self {
-        Self(error)
-    }
 
     /// Whether the reader has closed stdout: it has what it wants.
     pub(crate) fn is_closed(&self) -> bool {

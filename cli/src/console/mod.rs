@@ -82,7 +82,10 @@ async fn serve(args: ConsoleArgs) -> Result<(), crate::Failure> {
     let connect = std::sync::Arc::new(connect);
     let console = Console::serve(listener, look.options(), &OsEntropy, move || {
         let connect = std::sync::Arc::clone(&connect);
-        async move { Box::pin(connect.tables(look.allow_changes)).await.map_err(trouble) }
+        async move {
+            let found = Box::pin(connect.tables(look.allow_changes)).await;
+            found.map_err(|Failure { code, detail }| Trouble::new(code, detail))
+        }
     })?;
     let announced = streams::print_ready(&json!({ "console": console.url() }));
     if announced.is_ok() {
@@ -107,12 +110,6 @@ pub(crate) async fn bind(port: Option<u16>) -> io::Result<TcpListener> {
         }
         bound => bound,
     }
-}
-
-/// What the page says where the tables cannot be reached.
-fn trouble(failure: Failure) -> Trouble {
-    let (code, detail) = failure.into_parts();
-    Trouble::new(code, detail)
 }
 
 #[cfg(test)]

@@ -40,7 +40,7 @@ pub(crate) struct ConnectArgs {
     #[arg(long, value_name = "NAME", required_unless_present = "stack_name")]
     metadata_table: Option<String>,
     #[command(flatten)]
-    caller: CallerArgs,
+    pub(super) caller: CallerArgs,
     #[command(flatten)]
     parameters: ParameterArgs,
 }
@@ -60,7 +60,7 @@ pub(crate) struct CallerArgs {
     /// machine needs neither a region nor an account: if neither the environment nor the profile holds keys,
     /// placeholders sign the requests.
     #[arg(long, value_name = "URL")]
-    endpoint_url: Option<String>,
+    pub(super) endpoint_url: Option<String>,
 }
 
 /// The settings that the tables do not hold. With `--stack-name` they come from the stack.
@@ -121,10 +121,6 @@ pub(super) struct Connection {
 pub(super) struct PinnedConnection(Connection);
 
 impl ConnectArgs {
-    pub(super) fn caller(&self) -> &CallerArgs {
-        &self.caller
-    }
-
     pub(super) async fn connect(&self) -> Result<Connection, Failure> {
         let mut place = self.locate().await?;
         let is_of_stack = place.stack.is_some();
@@ -186,11 +182,6 @@ pub(super) fn table_of<'a>(stack: &'a Stack, logical_id: &str) -> Option<&'a Str
 }
 
 impl CallerArgs {
-    /// Whether another server stands in for AWS.
-    pub(super) fn is_elsewhere(&self) -> bool {
-        self.endpoint_url.is_some()
-    }
-
     /// The flags that were given, for commands that are printed. Those of the aws command have the same names.
     pub(super) fn for_shell(&self) -> String {
         shell::flags(&[
@@ -318,7 +309,10 @@ impl Connection {
                 Deadline::after(directory.now(), PINNED_WITHIN)
             });
             if until.remaining(directory.now()).is_zero() {
-                return Err(nothing_is_pinned().into());
+                let why = "no settings are pinned, as no function of the stack has written anything or was called by its \
+                           schedule: does RebalanceFunction run? To pin them before there is a stack, name --separator, \
+                           --lease-secs and --request-lifetime-secs";
+                return Err(Error::new(Code::SettingsMismatch, why).into());
             }
             tokio::time::sleep(LOOK_EVERY).await;
         };
@@ -379,14 +373,6 @@ impl PinnedConnection {
     fn writing(&self, directory: Directory) -> Directory {
         if self.pins() { directory.pinning() } else { directory }
     }
-}
-
-/// The error of a command that would write before anything is pinned.
-fn nothing_is_pinned() -> Error {
-    let why = "no settings are pinned, as no function of the stack has written anything or was called by its \
-               schedule: does RebalanceFunction run? To pin them before there is a stack, name --separator, \
-               --lease-secs and --request-lifetime-secs";
-    Error::new(Code::SettingsMismatch, why)
 }
 
 /// The moment by which the next step must have been done. Refusals are tried again until then.

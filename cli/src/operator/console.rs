@@ -34,7 +34,7 @@ impl ConsoleConnectArgs {
         let pace = if is_local { UsagePace::LOCAL } else { UsagePace::AWS };
         let pace = UsagePace { moves_are_known: tables.rebalance_function.is_some(), ..pace };
         // A server that stands in for DynamoDB need not stand in for CloudWatch.
-        let is_asked = self.cloudwatch_url.is_some() || !self.connect.caller().is_elsewhere();
+        let is_asked = self.cloudwatch_url.is_some() || self.connect.caller.endpoint_url.is_none();
         let operator = connection.place.operator.clone();
         let name = connection.stack_name.as_deref().unwrap_or_else(|| &connection.place.main_table);
         let found = Found {

@@ -35,7 +35,6 @@ use dynashard_keys::PartitionKey;
 use serde::Serialize;
 
 use crate::signals::{INTERRUPTED, TerminationSignals};
-use crate::streams::Unwritten;
 
 pub(crate) use adopt::{AdoptArgs, run as adopt};
 pub(crate) use connect::settings_of;
@@ -60,24 +59,14 @@ const PATIENCE: Duration = Duration::from_mins(1);
 /// one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct Failure {
-    code: &'static str,
-    detail: String,
+    pub(crate) code: &'static str,
+    pub(crate) detail: String,
 }
 
 impl Failure {
-    /// The code, and the sentence.
-    pub(crate) fn into_parts(self) -> (&'static str, String) {
-        (self.code, self.detail)
-    }
-
     /// The tables or their stack could not be reached.
     fn connection(detail: String) -> Self {
         Self { code: "connection_failed", detail }
-    }
-
-    /// The result could not be printed.
-    fn output(error: &Unwritten) -> Self {
-        Self { code: Unwritten::CODE, detail: error.detail() }
     }
 }
 

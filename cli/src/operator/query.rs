@@ -151,7 +151,9 @@ async fn query(args: &QueryArgs, progress: &mut Progress) -> Result<Ended, Failu
         match print(connection.schema(), &query.partition, &page) {
             Ok(()) => {}
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(Ended::Unread),
-            Err(error) => return Err(Failure::output(&Unwritten::of(error))),
+            Err(error) => {
+                return Err(Failure { code: Unwritten::CODE, detail: Unwritten(error).detail() });
+            }
         }
         progress.add(page);
         activity.says(|| {

@@ -186,7 +186,16 @@ struct Report<'a> {
 
 impl VerifyObserver for Report<'_> {
     fn found(&mut self, finding: &Finding) {
-        self.output.event("finding", &FindingLine::of(self.partition, finding));
+        let line = FindingLine {
+            pk: self.partition.as_str(),
+            sk: SortKeyJson(&finding.sort),
+            kind: finding.kind.as_str(),
+            shard: finding.shard.get(),
+            home: finding.home.map(dynashard_keys::ShardId::get),
+            generation: finding.generation.get(),
+            repaired: finding.repaired,
+        };
+        self.output.event("finding", &line);
         let shown = self.shown.entry(finding.kind).or_default();
         if shown.len() < SHOWN {
             shown.push(finding.clone());
@@ -265,20 +274,6 @@ struct FindingLine<'a> {
     home: Option<u32>,
     generation: u64,
     repaired: bool,
-}
-
-impl<'a> FindingLine<'a> {
-    fn of(partition: &'a PartitionKey, finding: &'a Finding) -> Self {
-        Self {
-            pk: partition.as_str(),
-            sk: SortKeyJson(&finding.sort),
-            kind: finding.kind.as_str(),
-            shard: finding.shard.get(),
-            home: finding.home.map(dynashard_keys::ShardId::get),
-            generation: finding.generation.get(),
-            repaired: finding.repaired,
-        }
-    }
 }
 
 /// `{"event":"collection", ...}`

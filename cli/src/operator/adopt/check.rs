@@ -79,7 +79,8 @@ pub(super) async fn run(args: &AdoptArgs, output: &mut Output) -> Result<ExitCod
     };
     if let (0, Some(schema), Some(separator)) = (totals.problems, &schema, separator) {
         let ttl = around.ttl.as_ref().ok().map(|ttl| ttl.clone().unwrap_or_default());
-        let (table, file) = (args.table.as_str(), policy_file(args));
+        let table = args.table.as_str();
+        let file = args.policy.as_deref().unwrap_or(Path::new("policy.json")).display().to_string();
         let parameters = Parameters::new(table, schema, separator, ttl, grow_keys.to_string());
         report.plan = Some(Plan::new(
             parameters,
@@ -144,7 +145,7 @@ async fn survey(
         activity.notes(&format!(
             "dynashard: continuing from {}, behind {} items; it was begun at {} (epoch seconds), {} minutes \
              ago",
-            file.path().display(),
+            file.path.display(),
             earlier.survey.items,
             earlier.begun,
             now.saturating_sub(earlier.begun) / 60
@@ -194,11 +195,6 @@ fn time_left_secs(items: u64, expected: u64, before: u64, elapsed_secs: u64) -> 
 fn roles(args: &AdoptArgs, stack: &Stack) -> Option<Vec<String>> {
     let of_stack = stack.outputs.get("WritingRoleArns")?.split(',').map(str::to_owned);
     Some(of_stack.chain(args.operator_role.iter().cloned()).collect())
-}
-
-fn policy_file(args: &AdoptArgs) -> String {
-    let file = args.policy.as_deref().unwrap_or(Path::new("policy.json"));
-    file.display().to_string()
 }
 
 /// `{"event":"adopt", ...}`

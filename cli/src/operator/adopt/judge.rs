@@ -34,7 +34,9 @@ pub(super) fn checks(survey: &Survey, wanted: Option<Separator>, is_in_use: bool
         }
         kind(oddity, &tally)
     });
-    [read(survey), separator(survey, wanted)].into_iter().chain(kinds).collect()
+    let Survey { items, bytes, consumed_rcu, .. } = survey;
+    let read = format!("{items} items of {bytes} bytes, read with {consumed_rcu:.1} read units");
+    [Check::ok("items", read), separator(survey, wanted)].into_iter().chain(kinds).collect()
 }
 
 /// What was found, one for each kind and separator.
@@ -63,12 +65,6 @@ pub(super) fn chosen_separator(survey: &Survey, wanted: Option<Separator>) -> Op
         Some(separator) => (survey.suffixed(separator).count == 0).then_some(separator),
         None => survey.free_separator(),
     }
-}
-
-fn read(survey: &Survey) -> Check {
-    let Survey { items, bytes, consumed_rcu, .. } = survey;
-    let seen = format!("{items} items of {bytes} bytes, read with {consumed_rcu:.1} read units");
-    Check::ok("items", seen)
 }
 
 fn separator(survey: &Survey, wanted: Option<Separator>) -> Check {

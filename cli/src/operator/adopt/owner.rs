@@ -20,8 +20,7 @@ pub(super) async fn check(found: &Found<'_>, schema: &TableSchema) -> Check {
         Ok(Some(owner)) => owner.metadata_table,
         Ok(None) => return Check::ok(CHECK, "the table belongs to no stack"),
         Err(why) => {
-            let (_, why) = why.into_parts();
-            let seen = format!("whose the table is could not be read: {why}");
+            let seen = format!("whose the table is could not be read: {}", why.detail);
             let advice = format!("allow dynamodb:GetItem on the table {}", args.table);
             return Check::unknown(CHECK, seen).advise(advice);
         }

@@ -1,7 +1,7 @@
 //! The state of a scan in a small file, so that the next run of the command continues where this one
 //! ended, however it did.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::{fs, io};
 
 use dynashard_core::TableSchema;
@@ -78,7 +78,7 @@ impl Progress {
 /// The file, if one is wanted.
 #[derive(Debug)]
 pub(super) struct StateFile {
-    path: PathBuf,
+    pub(super) path: PathBuf,
     subject: Subject,
     schema: TableSchema,
 }
@@ -134,10 +134,6 @@ impl StateFile {
     pub(super) fn remove(&self) {
         // Its absence is what counts, and a file of a finished scan is refused by nobody.
         let _ = fs::remove_file(&self.path);
-    }
-
-    pub(super) fn path(&self) -> &Path {
-        &self.path
     }
 
     fn failure(&self, what: &str) -> Failure {

@@ -90,7 +90,7 @@ pub(super) fn check(
         let detail = format!(
             "at least {} rows cannot be taken: the keys of more than {MOST_REPEATED} rows occur twice, and \
              no more are looked for. Do --pk and --sk name the fields of the key?",
-            refusals.count()
+            refusals.count
         );
         return Err(Failure { code: ROWS_REFUSED, detail });
     }

@@ -291,7 +291,7 @@ impl Run<'_> {
         let listed = lock(&self.refusals).finish();
         let rows = rows?;
         listed?;
-        let (refused, is_check) = (lock(&self.refusals).count(), self.args.check);
+        let (refused, is_check) = (lock(&self.refusals).count, self.args.check);
         let summary = &mut self.reporter.summary;
         (summary.rows, summary.is_check) = (Some(rows), is_check);
         summary.counts.refused = refused;
