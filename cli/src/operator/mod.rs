@@ -36,21 +36,9 @@ use serde::Serialize;
 
 use crate::signals::{INTERRUPTED, TerminationSignals};
 
-pub(crate) use adopt::{AdoptArgs, run as adopt};
 pub(crate) use connect::settings_of;
 pub(crate) use console::ConsoleConnectArgs;
-pub(crate) use decisions::{DecisionsArgs, run as decisions};
-pub(crate) use doctor::{DoctorArgs, run as doctor};
-pub(crate) use export::{ExportArgs, run as export};
-pub(crate) use import::{ImportArgs, run as import};
-pub(crate) use keys::{KeysArgs, run as keys};
-pub(crate) use plan::{PlanArgs, run as plan};
 pub(crate) use planning::prices;
-pub(crate) use query::{QueryArgs, run as query};
-pub(crate) use scale::{ScaleArgs, run as scale};
-pub(crate) use settings::{SettingsArgs, run as settings};
-pub(crate) use simulate::{SimulateArgs, run as simulate};
-pub(crate) use verify::{VerifyArgs, run as verify};
 
 /// For how long a request is sent again that was throttled or not answered.
 const PATIENCE: Duration = Duration::from_mins(1);

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use dynashard_keys::ItemKey;
 use serde::Serialize;
 
-use super::chart::{self, Bars};
+use super::chart;
 use super::method::{Method, MethodArgs, Shards};
 use super::sample::{Sample, SampleArgs};
 use super::spread::{Evenness, Spread};
@@ -108,8 +108,7 @@ pub(super) fn run(args: &HistogramArgs, output: &mut Output) -> Result<Ended, Fa
     if let Some(path) = &args.chart {
         let title =
             format!("{} rows over {} shards, rule {}", report.rows, report.shards, report.rule);
-        let bars = Bars { title, first: report.first_shard, counts: &report.counts };
-        drawing::write(path, chart::draw(&bars))?;
+        drawing::write(path, chart::draw(&title, report.first_shard, &report.counts))?;
     }
     print(&report, &sample, output);
     output.json(&report);
