@@ -118,7 +118,8 @@ pub(crate) enum Command {
     Adopt(operator::adopt::AdoptArgs),
     /// Find the shard of a key under each rule, read physical keys, and judge a partition key by a sample.
     #[command(after_help = operator::keys::EXAMPLES)]
-    Keys(operator::keys::KeysArgs),
+    #[command(subcommand)]
+    Keys(operator::keys::KeysCommand),
     /// Plan for a load before there is a table: its partitions, the shards of its hottest key, what a month costs, and
     /// whether to shard at all.
     #[command(after_help = operator::plan::EXAMPLES)]

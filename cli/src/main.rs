@@ -46,7 +46,7 @@ async fn main() -> ExitCode {
         Command::Doctor(options) => return Box::pin(operator::doctor::run(options)).await,
         Command::Export(options) => return Box::pin(operator::export::run(options)).await,
         Command::Import(options) => return Box::pin(operator::import::run(options)).await,
-        Command::Keys(options) => return operator::keys::run(options),
+        Command::Keys(options) => return operator::keys::run(&options),
         Command::Plan(options) => return operator::plan::run(&options),
         Command::Simulate(options) => return operator::simulate::run(&options),
         Command::Verify(options) => return Box::pin(operator::verify::run(options)).await,

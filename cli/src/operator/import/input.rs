@@ -4,9 +4,10 @@ use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use dynashard_core::NewItem;
+use parking_lot::Mutex;
 use xxhash_rust::xxh64::Xxh64;
 
 use super::csv::{self, Inference, Names, Records};
@@ -243,10 +244,12 @@ impl Rows<'_> {
             self.of_all += std::mem::take(&mut self.of_file);
             self.open = None;
         }
-        match self.input.items.filter(|items| *items != self.of_all) {
-            Some(items) => Err(manifest::incomplete(self.of_all, items)),
-            None => Ok(None),
-        }
+        let (found, summary) = (self.of_all, manifest::SUMMARY);
+        let Some(items) = self.input.items.filter(|items| *items != found) else { return Ok(None) };
+        let detail = format!(
+            "the data files hold {found} items, and {summary} says {items}: was everything downloaded?"
+        );
+        Err(Failure { code: INPUT_FAILED, detail })
     }
 }
 
@@ -256,7 +259,7 @@ pub(in crate::operator) struct Tally(Arc<Mutex<Xxh64>>);
 
 impl Tally {
     fn digest(&self) -> u64 {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).digest()
+        self.0.lock().digest()
     }
 }
 
@@ -265,7 +268,7 @@ struct Hashing<R>(R, Tally);
 impl<R: Read> Read for Hashing<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let read = self.0.read(buffer)?;
-        self.1.0.lock().unwrap_or_else(PoisonError::into_inner).update(&buffer[..read]);
+        self.1.0.lock().update(&buffer[..read]);
         Ok(read)
     }
 }

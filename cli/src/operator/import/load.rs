@@ -15,7 +15,7 @@ use super::report::Counts;
 use super::row::bytes_of;
 use super::send::{Fate, Row, Target};
 use super::state::{State, StateFile};
-use super::{IN_DOUBT, ROWS_REFUSED, Run, Source, Stopped, lock, panicked};
+use super::{IN_DOUBT, ROWS_REFUSED, Run, Source, Stopped, panicked};
 use crate::operator::Failure;
 
 /// Writes the rows of an input.
@@ -256,7 +256,7 @@ impl<'r, 'a> Loader<'r, 'a> {
 
     fn list(&self, row: &Row, code: &'static str, detail: &str) {
         let failure = Failure { code, detail: detail.to_owned() };
-        lock(&self.run.refusals).add(self.source.place(row.number), Some(row.item.key()), &failure);
+        self.run.refusals.lock().add(self.source.place(row.number), Some(row.item.key()), &failure);
     }
 
     /// Brings back the rows in doubt whose time has come. They are noted as sent already.
@@ -290,7 +290,7 @@ impl<'r, 'a> Loader<'r, 'a> {
         let refusals = Arc::clone(&self.run.refusals);
         self.saving = Some(tokio::task::spawn_blocking(move || {
             // What it counts as refused is in the list.
-            lock(&refusals).flush()?;
+            refusals.lock().flush()?;
             file.save(&state)
         }));
     }
@@ -318,7 +318,7 @@ impl<'r, 'a> Loader<'r, 'a> {
         for row in self.lanes.noted().filter(|row| row.in_doubt.is_none()) {
             self.state.position.read(row.number, false);
         }
-        lock(&self.run.refusals).flush()?;
+        self.run.refusals.lock().flush()?;
         self.file.save(&self.state)?;
         failure
     }

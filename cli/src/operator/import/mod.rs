@@ -34,8 +34,8 @@ mod table;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use std::{fs, io};
 
@@ -43,6 +43,7 @@ use dynashard_core::{Attributes, Code};
 use dynashard_keys::Placement;
 use flate2::Compression;
 use futures_util::TryStreamExt;
+use parking_lot::Mutex;
 use tokio::sync::mpsc;
 use tokio::task::{JoinError, spawn_blocking};
 use tokio::time::sleep;
@@ -202,7 +203,7 @@ impl Run<'_> {
     /// Opens the list of the refused rows, if it is to be a file. That of an earlier run goes on with its state.
     fn list(&self, goes_on: bool) -> Result<(), Failure> {
         let path = self.args.refused.as_ref();
-        path.map_or(Ok(()), |path| lock(&self.refusals).open(path, goes_on))
+        path.map_or(Ok(()), |path| self.refusals.lock().open(path, goes_on))
     }
 
     /// Shows `add` each item of a table, and returns how many there are.
@@ -231,7 +232,7 @@ impl Run<'_> {
         let refusals = Arc::clone(&self.refusals);
         let examine = |item| {
             if let Err(Refused { key, failure }) = from.keys.item(item) {
-                lock(&refusals).add(RowPlace::default(), key.as_ref(), &failure);
+                refusals.lock().add(RowPlace::default(), key.as_ref(), &failure);
             }
             Ok(())
         };
@@ -267,7 +268,7 @@ impl Run<'_> {
         let (watched, refusals) = (Arc::clone(&watch), Arc::clone(&self.refusals));
         let columns = self.args.number_columns.clone();
         let mut pass = spawn_blocking(move || {
-            check::check(input, keys, columns, &mut lock(&refusals), &watched)
+            check::check(input, keys, columns, &mut refusals.lock(), &watched)
         });
         let source = loop {
             self.reporter.show("check", watch.rows.load(Ordering::Relaxed), None, "");
@@ -288,10 +289,10 @@ impl Run<'_> {
 
     /// Takes note of what a first pass has found.
     fn checked(&mut self, rows: Result<u64, Failure>) -> Result<(), Failure> {
-        let listed = lock(&self.refusals).finish();
+        let listed = self.refusals.lock().finish();
         let rows = rows?;
         listed?;
-        let (refused, is_check) = (lock(&self.refusals).count, self.args.check);
+        let (refused, is_check) = (self.refusals.lock().count, self.args.check);
         let summary = &mut self.reporter.summary;
         (summary.rows, summary.is_check) = (Some(rows), is_check);
         summary.counts.refused = refused;
@@ -344,7 +345,7 @@ impl Run<'_> {
         let loading = Loader::load(self, target, source, (file, before), receiver);
         let (loaded, file) = Box::pin(loading).await;
         let read = reading.await.unwrap_or_else(|error| Err(panicked(&error)));
-        lock(&self.refusals).finish()?;
+        self.refusals.lock().finish()?;
         loaded?;
         read?;
         let undecided = self.reporter.summary.undecided;
@@ -391,10 +392,6 @@ const FROM_TABLE: &str = "from-table";
 fn panicked(error: &JoinError) -> Failure {
     let why = format!("a part of the import failed: {error}");
     dynashard_core::Error::new(Code::Internal, why).into()
-}
-
-fn lock(refusals: &Mutex<Refusals>) -> MutexGuard<'_, Refusals> {
-    refusals.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The fields of the key, as the arguments or the table name them.

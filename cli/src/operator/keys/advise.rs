@@ -23,7 +23,7 @@ const CANDIDATES: usize = 8;
 const MOST_DOUBLINGS: u32 = 10;
 
 #[derive(Debug, clap::Args)]
-pub(super) struct AdviseArgs {
+pub(crate) struct AdviseArgs {
     #[command(flatten)]
     sample: SampleArgs,
     /// The writes a second that the sample stands for.

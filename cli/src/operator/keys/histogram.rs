@@ -22,7 +22,7 @@ const MOST_BARS: usize = 64;
 const BAR: f64 = 50.0;
 
 #[derive(Debug, clap::Args)]
-pub(super) struct HistogramArgs {
+pub(crate) struct HistogramArgs {
     #[command(flatten)]
     sample: SampleArgs,
     /// The rule that finds the shards.

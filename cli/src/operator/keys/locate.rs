@@ -10,7 +10,7 @@ use crate::operator::planning::Ended;
 use crate::operator::{Failure, partition_key};
 
 #[derive(Debug, clap::Args)]
-pub(super) struct LocateArgs {
+pub(crate) struct LocateArgs {
     /// Partition key of the item.
     #[arg(long, value_name = "KEY", value_parser = partition_key)]
     pk: PartitionKey,

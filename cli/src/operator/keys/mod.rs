@@ -23,14 +23,8 @@ use super::Failure;
 use super::output::Output;
 use super::planning::end;
 
-#[derive(Debug, clap::Args)]
-pub(crate) struct KeysArgs {
-    #[command(subcommand)]
-    command: KeysCommand,
-}
-
 #[derive(Debug, clap::Subcommand)]
-enum KeysCommand {
+pub(crate) enum KeysCommand {
     /// Show the shard and the physical partition key of an item under each rule.
     #[command(after_help = locate::EXAMPLES)]
     Locate(LocateArgs),
@@ -56,13 +50,13 @@ These commands need neither tables nor an AWS account. docs/KEYS.md explains the
 
 Each of them has a --help of its own, and --json.";
 
-pub(crate) fn run(args: KeysArgs) -> ExitCode {
+pub(crate) fn run(command: &KeysCommand) -> ExitCode {
     let (KeysCommand::Locate(LocateArgs { json, .. })
     | KeysCommand::Decode(DecodeArgs { json, .. })
     | KeysCommand::Histogram(HistogramArgs { json, .. })
-    | KeysCommand::Advise(AdviseArgs { json, .. })) = args.command;
-    let mut output = Output::new(json);
-    let ended = match &args.command {
+    | KeysCommand::Advise(AdviseArgs { json, .. })) = command;
+    let mut output = Output::new(*json);
+    let ended = match command {
         KeysCommand::Locate(args) => locate::run(args, &mut output),
         KeysCommand::Decode(args) => decode::run(args, &mut output),
         KeysCommand::Histogram(args) => histogram::run(args, &mut output),
