@@ -58,6 +58,22 @@ impl Failure {
     }
 }
 
+/// Why a command has ended before it was done.
+enum Stopped {
+    /// By a signal.
+    Interrupted,
+    Failed(Failure),
+}
+
+impl<E: Into<Failure>> From<E> for Stopped {
+    fn from(failure: E) -> Self {
+        Self::Failed(failure.into())
+    }
+}
+
+/// The code of a command whose reader has closed stdout: that has what it wants.
+const UNREAD: &str = "unread";
+
 /// The signals that end a command.
 fn signals() -> Result<TerminationSignals, Failure> {
     let failed = |error| Failure::connection(format!("signals cannot be waited for: {error}"));

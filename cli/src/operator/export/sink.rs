@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
-use crate::operator::Failure;
 use crate::operator::files::{behind_links, is_special, with_suffix};
+use crate::operator::{Failure, UNREAD};
 
 /// A file under a name that says that it is incomplete, or what is written to as it is: stdout, a pipe, a device.
 pub(in crate::operator) struct Sink {
@@ -21,9 +21,6 @@ enum Output {
     Plain(BufWriter<Box<dyn Write>>),
     Gzip(Box<GzEncoder<BufWriter<Box<dyn Write>>>>),
 }
-
-/// The reader of stdout has closed it.
-pub(super) const UNREAD: &str = "unread";
 
 impl Sink {
     /// Begins a file, compressed with gzip if the level of that is given.

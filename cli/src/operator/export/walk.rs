@@ -10,17 +10,10 @@ use dynashard_keys::{PartitionKey, PhysicalPartitionKey, SortKey};
 use futures_util::TryStreamExt;
 use xxhash_rust::xxh64::xxh64;
 
-use crate::operator::Failure;
 use crate::operator::connect::{Connection, deadline};
 use crate::operator::scan::{ReadRate, TableScan, all_segments, key_attributes};
+use crate::operator::{Failure, Stopped};
 use crate::signals::TerminationSignals;
-
-/// How a walk that did not fail has ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Ended {
-    Done,
-    Interrupted,
-}
 
 /// How far a walk has come.
 #[derive(Debug, Clone, Default)]
@@ -53,21 +46,19 @@ pub(super) type Take<'a> = dyn FnMut(Attributes, &Progress) -> Result<(), Failur
 
 impl Walk<'_> {
     /// Goes through the collections, and gives each item to `take`.
-    pub(super) async fn run(&mut self, take: &mut Take<'_>) -> Result<Ended, Failure> {
+    pub(super) async fn run(&mut self, take: &mut Take<'_>) -> Result<(), Stopped> {
         if self.partitions.is_empty() {
             return self.all(take).await;
         }
         for partition in once_each(self.partitions) {
-            if self.collection(partition, take).await? == Ended::Interrupted {
-                return Ok(Ended::Interrupted);
-            }
+            self.collection(partition, take).await?;
         }
-        Ok(Ended::Done)
+        Ok(())
     }
 
     /// Finds the collections by a scan, and reads each when its first item shows. A hash of 16 bytes of each
     /// is kept.
-    async fn all(&mut self, take: &mut Take<'_>) -> Result<Ended, Failure> {
+    async fn all(&mut self, take: &mut Take<'_>) -> Result<(), Stopped> {
         let seeds = [OsEntropy.next_u64(), OsEntropy.next_u64()];
         let mut seen = HashSet::new();
         let is_strong = self.consistency == Consistency::Strong;
@@ -81,9 +72,9 @@ impl Walk<'_> {
         loop {
             let page = tokio::select! {
                 page = pages.try_next() => page?,
-                () = self.signals.received() => return Ok(Ended::Interrupted),
+                () = self.signals.received() => return Err(Stopped::Interrupted),
             };
-            let Some((_, page)) = page else { return Ok(Ended::Done) };
+            let Some((_, page)) = page else { return Ok(()) };
             self.progress.consumed_rcu += page.consumed_rcu;
             for item in &page.items {
                 if item.contains_key(MARKER) {
@@ -98,10 +89,8 @@ impl Walk<'_> {
                     continue;
                 };
                 let hash = seeds.map(|seed| xxh64(partition.as_str().as_bytes(), seed));
-                if seen.insert(hash)
-                    && self.collection(&partition, take).await? == Ended::Interrupted
-                {
-                    return Ok(Ended::Interrupted);
+                if seen.insert(hash) {
+                    self.collection(&partition, take).await?;
                 }
             }
         }
@@ -111,7 +100,7 @@ impl Walk<'_> {
         &mut self,
         partition: &PartitionKey,
         take: &mut Take<'_>,
-    ) -> Result<Ended, Failure> {
+    ) -> Result<(), Stopped> {
         let mut query = Query {
             limit: MAX_LIMIT,
             consistency: self.consistency,
@@ -134,7 +123,7 @@ impl Walk<'_> {
             };
             let page = tokio::select! {
                 page = paid => page?,
-                () = self.signals.received() => return Ok(Ended::Interrupted),
+                () = self.signals.received() => return Err(Stopped::Interrupted),
             };
             self.progress.consumed_rcu += page.consumed_rcu;
             for (sort, item) in page.items {
@@ -148,7 +137,7 @@ impl Walk<'_> {
             if query.cursor.is_none() {
                 self.progress.collections += 1;
                 self.progress.present = None;
-                return Ok(Ended::Done);
+                return Ok(());
             }
         }
     }

@@ -15,8 +15,8 @@ use super::report::Counts;
 use super::row::bytes_of;
 use super::send::{Fate, Row, Target};
 use super::state::{State, StateFile};
-use super::{IN_DOUBT, ROWS_REFUSED, Run, Source, Stopped, panicked};
-use crate::operator::Failure;
+use super::{IN_DOUBT, ROWS_REFUSED, Run, Source, panicked};
+use crate::operator::{Failure, Stopped};
 
 /// Writes the rows of an input.
 pub(super) struct Loader<'r, 'a> {

@@ -64,7 +64,7 @@ use table::{SourceTable, look_at};
 use super::connect::Connection;
 use super::export::form::{self, Columns, Lines};
 use super::export::sink::Sink;
-use super::{Failure, INTERRUPTED, signals};
+use super::{Failure, INTERRUPTED, Stopped, signals};
 use crate::signals::TerminationSignals;
 
 /// Rows between the reader and those that are read ahead.
@@ -101,19 +101,6 @@ pub(crate) async fn run(args: ImportArgs) -> ExitCode {
         }
     };
     output.end(status)
-}
-
-/// Why an import has ended before it was done.
-enum Stopped {
-    /// By a signal.
-    Interrupted,
-    Failed(Failure),
-}
-
-impl From<Failure> for Stopped {
-    fn from(failure: Failure) -> Self {
-        Self::Failed(failure)
-    }
 }
 
 /// An import, what goes on beside it, and what comes of it.
