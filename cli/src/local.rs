@@ -1,4 +1,3 @@
-use std::io;
 use std::time::Duration;
 
 use dynashard_aws_operator::Operator;
@@ -6,42 +5,22 @@ use dynashard_console::Console;
 use dynashard_core::ports::Consistency;
 use dynashard_core::{Code, Deadline, Reader};
 use dynashard_keys::{ItemKey, PartitionKey, SortKey};
-use dynashard_local::{DynamoDb, DynamoDbOptions, Endpoints, Principals, Stack, StartError};
+use dynashard_local::{DynamoDb, DynamoDbOptions, Endpoints, Principals, Stack};
 use serde::Serialize;
 use serde_json::json;
-use thiserror::Error;
 
 use crate::args::LocalArgs;
-use crate::console;
 use crate::operator::settings_of;
-use crate::project::{ProjectError, stack_options};
+use crate::project::stack_options;
 use crate::signals::TerminationSignals;
 use crate::streams::{self, Unwritten};
-
-#[derive(Debug, Error)]
-pub(crate) enum LocalError {
-    #[error(transparent)]
-    Project(#[from] ProjectError),
-    #[error(transparent)]
-    Start(#[from] StartError),
-    #[error("the stack cannot work on its tables: {0}")]
-    Tables(String),
-    #[error("signals cannot be waited for: {0}")]
-    Signals(io::Error),
-    #[error(transparent)]
-    Console(io::Error),
-    #[error(transparent)]
-    Stdout(Unwritten),
-}
+use crate::{Failure, console};
 
 /// `dynashard local`: serves until SIGINT or SIGTERM.
-pub(crate) async fn run(args: LocalArgs) -> Result<(), crate::Failure> {
-    Ok(serve(args).await?)
-}
-
-async fn serve(args: LocalArgs) -> Result<(), LocalError> {
+pub(crate) async fn run(args: LocalArgs) -> Result<(), Failure> {
     // Watched from the start, so that a signal during the start ends the stack cleanly too.
-    let mut signals = TerminationSignals::watch().map_err(LocalError::Signals)?;
+    let mut signals = TerminationSignals::watch()
+        .map_err(|error| format!("signals cannot be waited for: {error}"))?;
     let started = async {
         let signature_window = args.signature_window_secs.map(Duration::from_secs);
         if args.engine_only {
@@ -57,7 +36,7 @@ async fn serve(args: LocalArgs) -> Result<(), LocalError> {
             return Ok(Serving::DynamoDb(DynamoDb::start(options).await?));
         }
         // A port that is taken should not be found out after minutes of compiling either.
-        let listener = console::bind(args.console_port).await.map_err(LocalError::Console)?;
+        let listener = console::bind(args.console_port).await?;
         // A wrong file should not be found out after minutes of compiling.
         let principals = match (&args.principals, args.auth) {
             (Some(path), _) => Some(Principals::read(path)?),
@@ -77,13 +56,13 @@ async fn serve(args: LocalArgs) -> Result<(), LocalError> {
         let stack = Box::new(Stack::start(options).await?);
         if let Err(why) = Box::pin(check_tables(&stack, is_kept)).await {
             stack.shutdown().await;
-            return Err(LocalError::Tables(why));
+            return Err(format!("the stack cannot work on its tables: {why}").into());
         }
         match console::console_of_stack(listener, &stack, args.look.options()) {
-            Ok(console) => Ok::<_, LocalError>(Serving::Stack(stack, console)),
+            Ok(console) => Ok::<_, Failure>(Serving::Stack(stack, console)),
             Err(error) => {
                 stack.shutdown().await;
-                Err(LocalError::Console(error))
+                Err(error.into())
             }
         }
     };
@@ -98,7 +77,7 @@ async fn serve(args: LocalArgs) -> Result<(), LocalError> {
         signals.received().await;
     }
     serving.shutdown().await;
-    announced.map_err(LocalError::Stdout)
+    Ok(announced?)
 }
 
 /// How long the tables are looked at before the stack says that it is ready.

@@ -8,7 +8,6 @@ use dynashard_core::{Code, NewItem};
 use dynashard_keys::ItemKey;
 
 use super::ROWS_REFUSED;
-use super::csv::Names;
 use super::files::INPUT_FAILED;
 use super::input::{Input, Rows};
 use super::refused::{Refusals, RowPlace};
@@ -51,7 +50,7 @@ impl Watch {
 pub(super) fn check(
     input: Input,
     keys: Keys,
-    columns: Option<Names>,
+    columns: Option<BTreeSet<String>>,
     refusals: &mut Refusals,
     watch: &Watch,
 ) -> Result<Source, Failure> {

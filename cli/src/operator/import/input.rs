@@ -10,7 +10,7 @@ use dynashard_core::NewItem;
 use parking_lot::Mutex;
 use xxhash_rust::xxh64::Xxh64;
 
-use super::csv::{self, Inference, Names, Records};
+use super::csv::{self, Inference, Records};
 use super::files::{Format, INPUT_FAILED, InputFile, bad, entries, failed, format_of};
 use super::gzip::Members;
 use super::json::{self, Lines};
@@ -128,8 +128,10 @@ impl Input {
     }
 
     /// Columns by their names, which some file has to have.
-    pub(super) fn named_columns(&self, names: Names) -> Result<BTreeSet<String>, Failure> {
-        let names = names.0.into_iter().collect::<BTreeSet<_>>();
+    pub(super) fn named_columns(
+        &self,
+        names: BTreeSet<String>,
+    ) -> Result<BTreeSet<String>, Failure> {
         let mut left = names.clone();
         for file in self.records() {
             let (_, records) = file?;
