@@ -4,7 +4,6 @@
 use std::time::Duration;
 
 use dynashard_console::palette;
-use plotters::coord::Shift;
 use plotters::element::DashedPathElement;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
@@ -13,12 +12,11 @@ use super::history::{History, Rates};
 use super::plan::Window;
 use super::simulated::COOLDOWN_OF_ONE_MORE;
 use crate::numbers::float;
+use crate::operator::drawing::{Area, FONT, Failed, INK, svg};
 
 /// Size in CSS pixels. On a page that is narrower the text is still to be read.
 const SIZE: (u32, u32) = (960, 600);
 
-/// Whoever shows the picture has the font.
-const FONT: &str = "sans-serif";
 const TITLE_SIZE: u32 = 22;
 const TEXT_SIZE: u32 = 17;
 
@@ -29,7 +27,6 @@ const CHAR_WIDTH: f64 = 7.2;
 const PAUSE_SECS: f64 = 2.0;
 
 // The palette of the console, on a light ground. The lines differ in form, too.
-const INK: RGBColor = RGBColor(40, 40, 40);
 const OFFERED: RGBColor = color(palette::DEMAND);
 const ABSORBED: RGBColor = color(palette::ABSORBED);
 const THROTTLED: RGBColor = color(palette::THROTTLED);
@@ -67,14 +64,10 @@ pub(super) struct Figure<'a> {
 
 /// The chart as an SVG, on a ground of its own: it is shown on light pages and on dark ones.
 pub(super) fn draw(figure: &Figure<'_>) -> Result<String, String> {
-    let mut text = String::new();
-    draw_on(&SVGBackend::with_string(&mut text, SIZE).into_drawing_area(), figure)
-        .map_err(|error| error.to_string())?;
-    Ok(text)
+    svg(SIZE, |area| draw_on(area, figure))
 }
 
-type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
-type Drawn = Result<(), DrawingAreaErrorKind<<SVGBackend<'static> as DrawingBackend>::ErrorType>>;
+type Drawn = Result<(), Failed>;
 
 /// One line of the chart, as it stands in the legend.
 struct Series {
@@ -87,7 +80,6 @@ struct Series {
 
 fn draw_on(root: &Area<'_>, figure: &Figure<'_>) -> Drawn {
     let history = figure.history;
-    root.fill(&WHITE)?;
     let (head, body) = root.split_vertically(HEAD);
     let title = (FONT, TITLE_SIZE).into_font().color(&INK);
     head.draw_text(&figure.title, &title, (18, 14))?;
@@ -155,8 +147,7 @@ fn draw_on(root: &Area<'_>, figure: &Figure<'_>) -> Drawn {
             chart.draw_series(LineSeries::new(points, style))?;
         }
     }
-    draw_reshards(root, &strip, history, until)?;
-    root.present()
+    draw_reshards(root, &strip, history, until)
 }
 
 /// A lane for each key: when the reshards of it were in `forward` and in `move`.

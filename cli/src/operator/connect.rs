@@ -110,10 +110,8 @@ pub(super) struct Connection {
     pub(super) place: Place,
     /// Only if the tables were found by it.
     pub(super) stack_name: Option<String>,
-    /// The flags, unless a stack or they have named all settings that are pinned.
-    incomplete: Option<ParameterArgs>,
-    /// Whether a stack or a flag has said which collections may grow.
-    knows_grow_keys: bool,
+    /// Of no meaning if a stack was named.
+    flags: ParameterArgs,
 }
 
 /// A connection whose settings are those that the stack has pinned, or that whoever writes by it pins.
@@ -123,20 +121,17 @@ pub(super) struct PinnedConnection(Connection);
 impl ConnectArgs {
     pub(super) async fn connect(&self) -> Result<Connection, Failure> {
         let mut place = self.locate().await?;
-        let is_of_stack = place.stack.is_some();
-        if !is_of_stack {
+        if place.stack.is_none() {
             place.settings.schema = place.described().await?;
             let directory = place.directory(place.settings.clone());
             if let Some(pinned) = directory.pinned(deadline(&directory)).await? {
                 self.parameters.complete(&mut place.settings, &pinned);
             }
         }
-        let knows_settings = is_of_stack || self.parameters.name_all();
         Ok(Connection {
             place,
             stack_name: self.stack_name.clone(),
-            incomplete: (!knows_settings).then(|| self.parameters.clone()),
-            knows_grow_keys: is_of_stack || self.parameters.grow_keys.is_some(),
+            flags: self.parameters.clone(),
         })
     }
 
@@ -232,12 +227,6 @@ impl ParameterArgs {
         })
     }
 
-    /// Whether the flags name all settings that are pinned.
-    fn name_all(&self) -> bool {
-        let times = [self.lease_secs, self.request_lifetime_secs];
-        self.separator.is_some() && times.iter().all(Option::is_some)
-    }
-
     /// Takes from what is pinned whatever the flags leave out.
     fn complete(&self, settings: &mut Settings, pinned: &Pinned) {
         if self.separator.is_none() {
@@ -295,7 +284,9 @@ impl Connection {
     /// flags that name all of them. Defaults may not be those of the stack, so it waits until that has
     /// pinned its own, and takes them.
     pub(super) async fn until_pinned(&self) -> Result<PinnedConnection, Failure> {
-        let Some(flags) = &self.incomplete else { return Ok(PinnedConnection(self.clone())) };
+        if self.pins() {
+            return Ok(PinnedConnection(self.clone()));
+        }
         let directory = self.directory();
         let mut until = None;
         let pinned = loop {
@@ -317,8 +308,15 @@ impl Connection {
             tokio::time::sleep(LOOK_EVERY).await;
         };
         let mut connection = self.clone();
-        flags.complete(&mut connection.place.settings, &pinned);
+        connection.flags.complete(&mut connection.place.settings, &pinned);
         Ok(PinnedConnection(connection))
+    }
+
+    /// Whether whoever writes by it pins the settings: a stack or the flags have named all that are pinned.
+    pub(super) fn pins(&self) -> bool {
+        let ParameterArgs { separator, lease_secs, request_lifetime_secs, .. } = self.flags;
+        let times = lease_secs.zip(request_lifetime_secs);
+        self.stack_name.is_some() || (separator.is_some() && times.is_some())
     }
 }
 
@@ -336,18 +334,14 @@ impl PinnedConnection {
         self.0
     }
 
-    /// Whether whoever writes by it pins the settings.
-    pub(super) fn pins(&self) -> bool {
-        self.incomplete.is_none()
-    }
-
     /// A writer like those of the functions. What its throttles say about shard counts is acted on as the
     /// stack has it, unless `grows` forbids it.
     pub(super) async fn writer(&self, grows: bool) -> Result<Writer, Failure> {
         let Place { operator, main_table: table, settings, .. } = &self.place;
         let mut settings = settings.clone();
         // Plain programs may write what the stack does not let grow.
-        if !grows || !self.knows_grow_keys {
+        let knows_grow_keys = self.stack_name.is_some() || self.flags.grow_keys.is_some();
+        if !grows || !knows_grow_keys {
             settings.scaling = ScalingPolicy { mode: ScalingMode::Off, ..settings.scaling };
         }
         if self.stack_name.is_none() {

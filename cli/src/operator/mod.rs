@@ -8,7 +8,7 @@ mod connect;
 mod console;
 pub(crate) mod decisions;
 pub(crate) mod doctor;
-mod drawing;
+pub(crate) mod drawing;
 pub(crate) mod export;
 mod files;
 pub(crate) mod import;

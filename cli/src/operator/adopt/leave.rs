@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::process::ExitCode;
 
 use dynashard_aws::DynamoMetadataStore;
-use dynashard_aws_operator::{Operator, ScanPage, Stack, Stripped};
+use dynashard_aws_operator::{ScanPage, Stack, Stripped};
 use dynashard_core::ports::{CollectionCatalog, MetadataStore, StoreError};
 use dynashard_core::{
     Attributes, Code, CollectionMetadata, Error, Phase, Pinned, Settings, TableSchema, item_bytes,
@@ -39,13 +39,19 @@ pub(super) async fn run(args: &AdoptArgs, output: &mut Output) -> Result<ExitCod
     let found = Found::by(args).await?;
     let Found { operator, stack, separator, .. } = &found;
     let (table, stack) = (&args.table, stack.as_ref());
-    let metadata_table = metadata_table(args, stack)?;
+    let of_stack = stack.and_then(|stack| stack.resources.get("MetadataTable"));
+    let metadata_table = args.leave.metadata_table.as_ref().or(of_stack).ok_or_else(|| {
+        Failure::connection("the stack has no MetadataTable; is it dynashard's?".to_owned())
+    })?;
     let described = found.schema()?;
-    let pinned = pinned(operator, &metadata_table, table, &described).await?;
+    let settings = Settings { schema: described.clone(), ..Settings::default() };
+    let directory = operator.directory(table, metadata_table, settings);
+    // Nothing is pinned if nobody has ever written through the application.
+    let pinned = directory.pinned(deadline(&directory)).await?;
     let schema = agreed(table, described, *separator, pinned.as_ref())?;
 
-    let store = operator.metadata(&metadata_table, table, &schema);
-    let flags = flags_of(args, &metadata_table, schema.separator);
+    let store = operator.metadata(metadata_table, table, &schema);
+    let flags = flags_of(args, metadata_table, schema.separator);
     let leftovers = leftovers(&found, &schema, output).await?;
     // A collection that grows during the scan is found only by who looks at the collections later: at rest
     // with one shard by then, it has its items where they belong.
@@ -88,18 +94,6 @@ pub(super) async fn run(args: &AdoptArgs, output: &mut Output) -> Result<ExitCod
     Ok(if plain { ExitCode::SUCCESS } else { ExitCode::from(PROBLEMS_FOUND) })
 }
 
-/// The settings that the metadata table holds; nothing if nobody has ever written through the application.
-async fn pinned(
-    operator: &Operator,
-    metadata_table: &str,
-    main_table: &str,
-    schema: &TableSchema,
-) -> Result<Option<Pinned>, Failure> {
-    let settings = Settings { schema: schema.clone(), ..Settings::default() };
-    let directory = operator.directory(main_table, metadata_table, settings);
-    Ok(directory.pinned(deadline(&directory)).await?)
-}
-
 /// The keys and the separator of the table: those that are pinned, since the items lie by them. `own` is the
 /// separator that a flag or the stack names.
 fn agreed(
@@ -137,13 +131,6 @@ fn scaling(stack: &Stack) -> Check {
                 .advise("deploy ScalingMode=off, or collections spread again")
         }
     }
-}
-
-fn metadata_table(args: &AdoptArgs, stack: Option<&Stack>) -> Result<String, Failure> {
-    let of_stack = || stack.and_then(|stack| stack.resources.get("MetadataTable")).cloned();
-    args.leave.metadata_table.clone().or_else(of_stack).ok_or_else(|| {
-        Failure::connection("the stack has no MetadataTable; is it dynashard's?".to_owned())
-    })
 }
 
 /// The flags by which the other commands find the tables, for a shell.

@@ -80,13 +80,14 @@ const ROWS_REFUSED: &str = "rows_refused";
 const IN_DOUBT: &str = "in_doubt";
 
 pub(crate) async fn run(args: ImportArgs) -> ExitCode {
-    let reporter = Reporter::begin(args.json);
-    let (ended, reporter) = match signals() {
+    let mut reporter = Reporter::begin(args.json);
+    let ended = match signals() {
         Ok(signals) => {
+            let reporter = &mut reporter;
             let mut run = Run { args: &args, reporter, signals, refusals: Arc::default() };
-            (Box::pin(run.import()).await, run.reporter)
+            Box::pin(run.import()).await
         }
-        Err(failure) => (Err(failure.into()), reporter),
+        Err(failure) => Err(failure.into()),
     };
     let mut output = reporter.end();
     let status = match ended {
@@ -106,7 +107,7 @@ pub(crate) async fn run(args: ImportArgs) -> ExitCode {
 /// An import, what goes on beside it, and what comes of it.
 struct Run<'a> {
     args: &'a ImportArgs,
-    reporter: Reporter,
+    reporter: &'a mut Reporter,
     signals: TerminationSignals,
     refusals: Arc<Mutex<Refusals>>,
 }
