@@ -1,8 +1,6 @@
 //! The run as a picture: what was offered, absorbed, throttled and moved, what the shards could take, and
 //! below that the reshards of each key.
 
-use std::time::Duration;
-
 use dynashard_console::palette;
 use plotters::element::DashedPathElement;
 use plotters::prelude::*;
@@ -179,15 +177,16 @@ fn draw_reshards(root: &Area<'_>, strip: &Area<'_>, history: &History, until: f6
         let (x, y) = chart.backend_coord(&(0.0, middle));
         root.draw_text(name, &beside, (x - 8, y))?;
         for reshard in history.reshards(key) {
-            let at = |moment: Option<Duration>| moment.map_or(until, |at| at.as_secs_f64());
-            let (begun, in_force) = (reshard.begun.as_secs_f64(), at(reshard.in_force));
+            let begun = reshard.decided_secs;
+            let in_force = reshard.relief_secs.map_or(until, |relief| begun + relief);
+            let closed = reshard.closed_secs.unwrap_or(until);
             let bar = |from, to, color: RGBColor| {
                 Rectangle::new([(from, top + 0.12), (to, top + 0.88)], color.mix(0.45).filled())
             };
-            let bars = [bar(begun, in_force, FORWARD), bar(in_force, at(reshard.closed), MOVED)];
+            let bars = [bar(begun, in_force, FORWARD), bar(in_force, closed, MOVED)];
             chart.draw_series(bars)?;
             let label = format!("{} → {}", reshard.from, reshard.to);
-            let centre = f64::midpoint(begun, at(reshard.closed));
+            let centre = f64::midpoint(begun, closed);
             chart.draw_series([Text::new(label, (centre, middle), inside.clone())])?;
         }
         top += 1.0;
@@ -312,6 +311,7 @@ fn whole_only(count: f64) -> String {
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
+    use std::time::Duration;
 
     use dynashard_core::Phase;
     use dynashard_keys::ShardCount;
