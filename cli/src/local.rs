@@ -5,7 +5,7 @@ use dynashard_console::Console;
 use dynashard_core::ports::Consistency;
 use dynashard_core::{Code, Deadline, Reader};
 use dynashard_keys::{ItemKey, PartitionKey, SortKey};
-use dynashard_local::{DynamoDb, DynamoDbOptions, Endpoints, Principals, Stack};
+use dynashard_local::{DynamoDb, DynamoDbOptions, Endpoints, Principals, Stack, StackOptions};
 use serde::Serialize;
 use serde_json::json;
 
@@ -13,7 +13,6 @@ use crate::args::LocalArgs;
 use crate::operator::settings_of;
 use crate::project::stack_options;
 use crate::signals::TerminationSignals;
-use crate::streams::{self, Unwritten};
 use crate::{Failure, console};
 
 /// `dynashard local`: serves until SIGINT or SIGTERM.
@@ -21,63 +20,82 @@ pub(crate) async fn run(args: LocalArgs) -> Result<(), Failure> {
     // Watched from the start, so that a signal during the start ends the stack cleanly too.
     let mut signals = TerminationSignals::watch()
         .map_err(|error| format!("signals cannot be waited for: {error}"))?;
-    let started = async {
-        let signature_window = args.signature_window_secs.map(Duration::from_secs);
-        if args.engine_only {
-            let mut options = DynamoDbOptions {
-                port: args.dynamodb_port,
-                data_dir: args.data_dir,
-                partitions: args.limits.limits(),
-                ..DynamoDbOptions::default()
-            };
-            if let Some(window) = signature_window {
-                options.signature_window = window;
-            }
-            return Ok(Serving::DynamoDb(DynamoDb::start(options).await?));
-        }
-        // A port that is taken should not be found out after minutes of compiling either.
-        let listener = console::bind(args.console_port).await?;
-        // A wrong file should not be found out after minutes of compiling.
-        let principals = match (&args.principals, args.auth) {
-            (Some(path), _) => Some(Principals::read(path)?),
-            (None, auth) => auth.then(Principals::default),
-        };
-        let mut options = stack_options(&args.project, signature_window).await?;
-        options.principals = principals;
-        options.port = args.port;
-        options.dynamodb_port = args.dynamodb_port;
-        options.lambda_port = args.lambda_port;
-        options.cloudwatch_port = args.cloudwatch_port;
-        let is_kept = args.data_dir.is_some();
-        options.data_dir = args.data_dir;
-        options.max_environments = usize::from(args.max_environments);
-        options.partitions = args.limits.limits();
-        options.alarm_period_secs = args.alarm_period_secs;
-        let stack = Box::new(Stack::start(options).await?);
-        if let Err(why) = Box::pin(check_tables(&stack, is_kept)).await {
-            stack.shutdown().await;
-            return Err(format!("the stack cannot work on its tables: {why}").into());
-        }
-        match console::console_of_stack(listener, &stack, args.look.options()) {
-            Ok(console) => Ok::<_, Failure>(Serving::Stack(stack, console)),
-            Err(error) => {
-                stack.shutdown().await;
-                Err(error.into())
-            }
-        }
-    };
+    if args.engine_only {
+        return serve_engine(args, signals).await;
+    }
     // In a terminal a signal also ends the build of the functions, which then is not an error.
-    let serving = tokio::select! {
+    let (stack, console) = tokio::select! {
         biased;
         () = signals.received() => return Ok(()),
-        started = started => started?,
+        started = start(args) => started?,
     };
-    let announced = serving.announce();
-    if announced.is_ok() {
-        signals.received().await;
+    let ready = WithConsole { endpoints: stack.endpoints(), console: console.url() };
+    let served = signals.received_after(&ready).await;
+    console.stop().await;
+    stack.shutdown().await;
+    Ok(served?)
+}
+
+/// What the command says when it can serve.
+#[derive(Serialize)]
+struct WithConsole<'a> {
+    #[serde(flatten)]
+    endpoints: &'a Endpoints,
+    console: &'a str,
+}
+
+async fn serve_engine(args: LocalArgs, mut signals: TerminationSignals) -> Result<(), Failure> {
+    let defaults = DynamoDbOptions::default();
+    let window = args.signature_window_secs.map(Duration::from_secs);
+    let options = DynamoDbOptions {
+        port: args.dynamodb_port,
+        data_dir: args.data_dir,
+        partitions: args.limits.limits(),
+        signature_window: window.unwrap_or(defaults.signature_window),
+        ..defaults
+    };
+    let dynamodb = DynamoDb::start(options).await?;
+    let served = signals.received_after(&json!({ "dynamodb": dynamodb.url() })).await;
+    dynamodb.shutdown().await;
+    Ok(served?)
+}
+
+async fn start(args: LocalArgs) -> Result<(Box<Stack>, Console), Failure> {
+    // A port that is taken should not be found out after minutes of compiling either.
+    let listener = console::bind(args.console_port).await?;
+    // A wrong file should not be found out after minutes of compiling.
+    let principals = match (&args.principals, args.auth) {
+        (Some(path), _) => Some(Principals::read(path)?),
+        (None, auth) => auth.then(Principals::default),
+    };
+    let window = args.signature_window_secs.map(Duration::from_secs);
+    let is_kept = args.data_dir.is_some();
+    let options = StackOptions {
+        principals,
+        port: args.port,
+        dynamodb_port: args.dynamodb_port,
+        lambda_port: args.lambda_port,
+        cloudwatch_port: args.cloudwatch_port,
+        data_dir: args.data_dir,
+        max_environments: usize::from(args.max_environments),
+        partitions: args.limits.limits(),
+        alarm_period_secs: args.alarm_period_secs,
+        ..stack_options(&args.project, window).await?
+    };
+    let stack = Box::new(Stack::start(options).await?);
+    let serving = match Box::pin(check_tables(&stack, is_kept)).await {
+        Ok(()) => {
+            console::console_of_stack(listener, &stack, args.look.options()).map_err(Failure::from)
+        }
+        Err(why) => Err(format!("the stack cannot work on its tables: {why}").into()),
+    };
+    match serving {
+        Ok(console) => Ok((stack, console)),
+        Err(failure) => {
+            stack.shutdown().await;
+            Err(failure)
+        }
     }
-    serving.shutdown().await;
-    Ok(announced?)
 }
 
 /// How long the tables are looked at before the stack says that it is ready.
@@ -119,41 +137,5 @@ async fn check_tables(stack: &Stack, is_kept: bool) -> Result<(), String> {
             )),
             _ => Err(error.to_string()),
         },
-    }
-}
-
-/// What the command runs.
-enum Serving {
-    Stack(Box<Stack>, Console),
-    DynamoDb(DynamoDb),
-}
-
-impl Serving {
-    fn announce(&self) -> Result<(), Unwritten> {
-        #[derive(Serialize)]
-        struct WithConsole<'a> {
-            #[serde(flatten)]
-            endpoints: &'a Endpoints,
-            console: &'a str,
-        }
-        match self {
-            Self::Stack(stack, console) => {
-                let (endpoints, console) = (stack.endpoints(), console.url());
-                streams::print_ready(&WithConsole { endpoints, console })
-            }
-            Self::DynamoDb(dynamodb) => {
-                streams::print_ready(&json!({ "dynamodb": dynamodb.url() }))
-            }
-        }
-    }
-
-    async fn shutdown(self) {
-        match self {
-            Self::Stack(stack, console) => {
-                console.stop().await;
-                stack.shutdown().await;
-            }
-            Self::DynamoDb(dynamodb) => dynamodb.shutdown().await,
-        }
     }
 }

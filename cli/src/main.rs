@@ -40,7 +40,7 @@ async fn main() -> ExitCode {
     let result = match args.command {
         Command::Local(options) => local::run(options).await,
         Command::Demo(options) => demo::run(options).await,
-        Command::Console(options) => return Box::pin(console::run(options)).await,
+        Command::Console(options) => Box::pin(console::run(options)).await,
         Command::Adopt(options) => return Box::pin(operator::adopt::run(options)).await,
         Command::Decisions(options) => return Box::pin(operator::decisions::run(options)).await,
         Command::Doctor(options) => return Box::pin(operator::doctor::run(options)).await,

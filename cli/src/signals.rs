@@ -6,9 +6,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use serde::Serialize;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::clock::Stopwatch;
+use crate::streams::{self, Unwritten};
 
 /// The exit status of a command that SIGINT ended, as shells give it.
 pub(crate) const INTERRUPTED: u8 = 130;
@@ -51,6 +53,13 @@ impl TerminationSignals {
             }
         });
         Ok(watched)
+    }
+
+    /// Says that the command can serve, and where, and returns when the process has received one of them.
+    pub(crate) async fn received_after(&mut self, ready: &impl Serialize) -> Result<(), Unwritten> {
+        streams::print_ready(ready)?;
+        self.received().await;
+        Ok(())
     }
 
     /// Returns when the process has received one of them.

@@ -6,7 +6,6 @@ mod of_stack;
 
 use std::io;
 use std::net::Ipv4Addr;
-use std::process::ExitCode;
 
 use dynashard_aws::OsEntropy;
 use dynashard_console::{Console, Options, Trouble};
@@ -18,7 +17,6 @@ pub(crate) use of_stack::console_of_stack;
 
 use crate::operator::{ConsoleConnectArgs, Failure};
 use crate::signals::TerminationSignals;
-use crate::streams;
 
 /// The port of the console, unless another program listens on it.
 const USUAL_PORT: u16 = 9_003;
@@ -65,17 +63,7 @@ Examples:
   dynashard console --stack-name dynashard --profile operator --allow-changes
   dynashard console --endpoint-url http://127.0.0.1:8000 --cloudwatch-url http://127.0.0.1:9002 --main-table MainTable --metadata-table MetadataTable";
 
-pub(crate) async fn run(args: ConsoleArgs) -> ExitCode {
-    match Box::pin(serve(args)).await {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => {
-            note!("dynashard: {failure}");
-            ExitCode::FAILURE
-        }
-    }
-}
-
-async fn serve(args: ConsoleArgs) -> Result<(), crate::Failure> {
+pub(crate) async fn run(args: ConsoleArgs) -> Result<(), crate::Failure> {
     let mut signals = TerminationSignals::watch()?;
     let ConsoleArgs { port, look, connect } = args;
     let listener = bind(port).await?;
@@ -87,12 +75,9 @@ async fn serve(args: ConsoleArgs) -> Result<(), crate::Failure> {
             found.map_err(|Failure { code, detail }| Trouble::new(code, detail))
         }
     })?;
-    let announced = streams::print_ready(&json!({ "console": console.url() }));
-    if announced.is_ok() {
-        signals.received().await;
-    }
+    let served = signals.received_after(&json!({ "console": console.url() })).await;
     console.stop().await;
-    Ok(announced?)
+    Ok(served?)
 }
 
 /// Binds the port on 127.0.0.1; without one the usual port, or a free one if another program listens on that.
