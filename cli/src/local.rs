@@ -45,14 +45,12 @@ struct WithConsole<'a> {
 }
 
 async fn serve_engine(args: LocalArgs, mut signals: TerminationSignals) -> Result<(), Failure> {
-    let defaults = DynamoDbOptions::default();
     let window = args.signature_window_secs.map(Duration::from_secs);
     let options = DynamoDbOptions {
         port: args.dynamodb_port,
         data_dir: args.data_dir,
         partitions: args.limits.limits(),
-        signature_window: window.unwrap_or(defaults.signature_window),
-        ..defaults
+        signature_window: window.unwrap_or(DynamoDbOptions::default().signature_window),
     };
     let dynamodb = DynamoDb::start(options).await?;
     let served = signals.received_after(&json!({ "dynamodb": dynamodb.url() })).await;

@@ -182,7 +182,7 @@ pub(crate) async fn run(args: AdoptArgs) -> ExitCode {
 async fn act(args: &AdoptArgs, output: &mut Output) -> Result<ExitCode, Failure> {
     match &args.take_over {
         Some(owned_by) => owner::take_over(args, owned_by, output).await,
-        None if args.leave.leave => leave::run(args, output).await,
+        None if args.leave.leave => Box::pin(leave::run(args, output)).await,
         None => check::run(args, output).await,
     }
 }
