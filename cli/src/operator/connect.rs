@@ -10,15 +10,12 @@ use dynashard_api::settings::{ConfigError, settings_from_variables};
 use dynashard_aws::DynamoMetadataStore;
 use dynashard_aws_operator::{Caller, MeasuredTables, Operator, Stack, Unseen};
 use dynashard_core::{
-    Code, Deadline, Error, GrowKeys, Pinned, Reader, ScalingMode, ScalingPolicy, Settings,
-    TableSchema, Writer,
+    Code, Deadline, Directory, Error, GrowKeys, Pinned, Reader, ScalingMode, ScalingPolicy,
+    Settings, TableSchema, Writer,
 };
 use dynashard_keys::{Placement, Separator, ShardCount};
 
 use super::{Failure, shell};
-
-/// What is known about collections, by way of the tables.
-pub(super) type Directory = dynashard_core::Directory;
 
 /// `RebalanceFunction` pins the settings of a new stack when its schedule first calls it, if no request to
 /// `WriteFunction` comes before.
@@ -98,9 +95,6 @@ pub(super) struct Place {
     /// Those of the stack. Without one they are those of the flags, and the keys have their default
     /// names.
     pub(super) settings: Settings,
-    /// `RequestLifetimeSecs` of the stack, or as the flag has it: nobody knows what a stack has that
-    /// was not named.
-    pub(super) request_lifetime_secs: Option<u64>,
 }
 
 /// The way to the tables.
@@ -146,7 +140,6 @@ impl ConnectArgs {
                 metadata_table: self.metadata_table.clone().unwrap_or_default(),
                 stack: None,
                 settings: self.parameters.settings()?,
-                request_lifetime_secs: self.parameters.request_lifetime_secs,
             });
         };
         let stack = operator.stack(stack_name).await?;
@@ -159,14 +152,12 @@ impl ConnectArgs {
         let (main_table, metadata_table) = (table("MainTable")?, table("MetadataTable")?);
         let settings = settings_of(&stack.parameters)
             .map_err(|why| Failure::connection(format!("stack {stack_name}: {why}")))?;
-        Ok(Place {
-            operator,
-            main_table,
-            metadata_table,
-            stack: Some(stack),
-            request_lifetime_secs: Some(settings.request_lifetime.as_secs()),
-            settings,
-        })
+        Ok(Place { operator, main_table, metadata_table, stack: Some(stack), settings })
+    }
+
+    /// `RequestLifetimeSecs` as the flag has it.
+    pub(super) fn request_lifetime_secs(&self) -> Option<u64> {
+        self.parameters.request_lifetime_secs
     }
 }
 

@@ -5,10 +5,10 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use dynashard_aws_operator::Operator;
-use dynashard_core::{ChangeableSetting, Deadline, Pinned, PinnedTime, SettingsChange};
+use dynashard_core::{ChangeableSetting, Deadline, Directory, Pinned, PinnedTime, SettingsChange};
 use serde::Serialize;
 
-use super::connect::{ConnectArgs, Connection, Directory, deadline};
+use super::connect::{ConnectArgs, Connection, deadline};
 use super::output::{Activity, Output};
 use super::{Failure, INTERRUPTED, PATIENCE, signals};
 

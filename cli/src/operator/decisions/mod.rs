@@ -9,12 +9,12 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use dynashard_api::view::DecisionView;
-use dynashard_core::{DecisionHistory, Kind};
+use dynashard_core::{DecisionHistory, Directory, Kind};
 use dynashard_keys::PartitionKey;
 use serde::Serialize;
 use serde_json::json;
 
-use super::connect::{ConnectArgs, Directory, deadline};
+use super::connect::{ConnectArgs, deadline};
 use super::output::Output;
 use super::patience::ask_patiently;
 use super::{Failure, INTERRUPTED, partition_key, until_interrupted};

@@ -110,7 +110,10 @@ async fn examine(args: &DoctorArgs) -> Result<Report, Failure> {
     let stack = place.stack.as_ref();
     let value = |name: &str| stack.map(|s| s.parameters.get(name).map_or("", String::as_str));
     let lifetime = Lifetime {
-        secs: place.request_lifetime_secs,
+        // Nobody knows what a stack has that was not named.
+        secs: stack.map_or(args.connect.request_lifetime_secs(), |_| {
+            Some(place.settings.request_lifetime.as_secs())
+        }),
         is_verified: stack.map(is_verified).transpose()?,
         is_on_this_machine: stack.is_none()
             && measured.server.as_deref().is_some_and(is_on_this_machine),
