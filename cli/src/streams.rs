@@ -1,9 +1,9 @@
 //! Stdout and stderr, as all commands write to them.
 
-use std::fmt;
 use std::io::{self, Write};
 
 use serde::Serialize;
+use thiserror::Error;
 
 /// Writes a line to stderr. Unlike `eprintln!` it does not panic where nobody can be told anything.
 macro_rules! note {
@@ -13,7 +13,8 @@ macro_rules! note {
 }
 
 /// Stdout does not take what is to be printed.
-#[derive(Debug)]
+#[derive(Debug, Error)]
+#[error("{}: {}", Self::CODE, self.detail())]
 pub(crate) struct Unwritten(pub(crate) io::Error);
 
 impl Unwritten {
@@ -30,14 +31,6 @@ impl Unwritten {
         format!("stdout cannot be written to: {}", self.0)
     }
 }
-
-impl fmt::Display for Unwritten {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", Self::CODE, self.detail())
-    }
-}
-
-impl std::error::Error for Unwritten {}
 
 /// Tells whoever started the command that it can serve, and where: a line of JSON.
 pub(crate) fn print_ready(endpoints: &impl Serialize) -> Result<(), Unwritten> {

@@ -25,7 +25,6 @@ mod shell;
 pub(crate) mod simulate;
 pub(crate) mod verify;
 
-use std::fmt;
 use std::time::Duration;
 
 use dynashard_api::problem::Problem;
@@ -45,7 +44,8 @@ const PATIENCE: Duration = Duration::from_mins(1);
 
 /// Why a command could not do what was asked, in one line: with the code of the API, where it has
 /// one.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, thiserror::Error)]
+#[error("{code}: {detail}")]
 pub(crate) struct Failure {
     pub(crate) code: &'static str,
     pub(crate) detail: String,
@@ -88,12 +88,6 @@ async fn until_interrupted<T>(
     tokio::select! {
         done = work => done.map(Some),
         () = signals.received() => Ok(None),
-    }
-}
-
-impl fmt::Display for Failure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.code, self.detail)
     }
 }
 
