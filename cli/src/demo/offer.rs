@@ -23,7 +23,7 @@ const COMES_BACK_AFTER: Duration = Duration::from_secs(6);
 /// many batches under way as it may, offers wait, but no more of them than may be under way; those
 /// beyond are refused, and their flights are offered later. So every flight is written in the end,
 /// and no work piles up.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Offers {
     per_sec: u32,
     /// Batches that may be under way at once.
@@ -60,15 +60,7 @@ impl Offers {
             reason = "a few batches"
         )]
         let most_batches = (in_flight as usize).div_ceil(BATCH).max(1);
-        Self {
-            per_sec,
-            most_batches,
-            batches: 0,
-            waiting: 0,
-            again: VecDeque::new(),
-            flights: 0,
-            counts: Counts::default(),
-        }
+        Self { per_sec, most_batches, ..Self::default() }
     }
 
     /// The batches to send when the loop has run for `elapsed`: flights by their numbers.

@@ -251,16 +251,15 @@ struct Removal {
 
 impl Removal {
     fn check(self) -> Check {
-        const CHECK: &str = "removal";
         let Self { removed, changed, consumed_wcu } = self;
         let seen = format!(
             "`_ds_v` and `_ds_g` were removed from {removed} items, with {consumed_wcu:.0} write units"
         );
         if changed == 0 {
-            return Check::ok(CHECK, seen);
+            return Check::ok("removal", seen);
         }
-        let seen = format!("{seen}; {changed} were written or deleted meanwhile");
-        Check::warning(CHECK, seen).advise("run the same command again")
+        Check::warning("removal", format!("{seen}; {changed} were written or deleted meanwhile"))
+            .advise("run the same command again")
     }
 }
 

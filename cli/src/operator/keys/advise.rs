@@ -236,23 +236,15 @@ fn candidates(
     let others = sample.columns.iter().filter(|column| column.name != *pk_column);
     // A column that rows lack cannot be a key.
     let others = others.filter(|column| column.rows() == sample.rows);
-    let alone = others.clone().map(|column| Candidate {
-        key: column.name.clone(),
-        shards: None,
-        keeps_queries: false,
-        spread: Spread::of(column.rows_of_values()),
-    });
+    let other = |key, spread| Candidate { key, shards: None, keeps_queries: false, spread };
+    let alone = others.clone();
+    let alone = alone.map(|it| other(it.name.clone(), Spread::of(it.rows_of_values())));
     let joined = others.filter(|column| column.name != sk_column).map(|column| {
         let mut rows = HashMap::<_, u64>::new();
         for row in 0..sample.rows {
             *rows.entry((partition.number(row), column.number(row))).or_default() += 1;
         }
-        Candidate {
-            key: format!("{pk_column}:{}", column.name),
-            shards: None,
-            keeps_queries: false,
-            spread: Spread::of(rows.into_values()),
-        }
+        other(format!("{pk_column}:{}", column.name), Spread::of(rows.into_values()))
     });
     let mut all = of_shards.chain(alone).chain(joined).collect::<Vec<_>>();
     all.sort_by(|one, other| one.spread.largest_share.total_cmp(&other.spread.largest_share));

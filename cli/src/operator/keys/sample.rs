@@ -75,7 +75,7 @@ pub(in crate::operator) struct Sample<'a> {
 }
 
 /// A column: its distinct values, and which of them each row has.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(in crate::operator) struct Column {
     pub(super) name: String,
     pub(in crate::operator) values: Vec<String>,
@@ -205,7 +205,7 @@ impl<'a> Sample<'a> {
         for (name, value) in row {
             let at =
                 self.columns.iter().position(|column| column.name == name).unwrap_or_else(|| {
-                    self.columns.push(Column::named(name));
+                    self.columns.push(Column { name, ..Column::default() });
                     self.columns.len() - 1
                 });
             self.columns[at].set(self.rows, value);
@@ -280,10 +280,6 @@ impl<'a> Sample<'a> {
 }
 
 impl Column {
-    fn named(name: String) -> Self {
-        Self { name, values: Vec::new(), numbers: HashMap::new(), of_rows: Vec::new() }
-    }
-
     fn set(&mut self, row: usize, value: String) {
         let next = u32::try_from(self.values.len()).unwrap_or(ABSENT);
         let number = match self.numbers.entry(value) {
