@@ -98,10 +98,10 @@ pub(super) fn axes<'a>(
 }
 
 /// Names the lines that were drawn.
-pub(super) fn legend(chart: &mut Chart<'_>, place: SeriesLabelPosition) -> Result<(), Failed> {
+pub(super) fn legend(chart: &mut Chart<'_>) -> Result<(), Failed> {
     chart
         .configure_series_labels()
-        .position(place)
+        .position(SeriesLabelPosition::UpperLeft)
         .background_style(WHITE.mix(0.85))
         .border_style(INK.mix(0.3))
         .label_font((FONT, 16).into_font().color(&INK))

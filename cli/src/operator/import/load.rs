@@ -151,7 +151,7 @@ impl<'r, 'a> Loader<'r, 'a> {
         let has_stopped = now.saturating_sub(self.moved_at) >= STALLED && !self.lanes.is_empty();
         if has_stopped && !self.is_stalled {
             let (stalled, patience) = (STALLED.as_secs(), PATIENCE.as_secs());
-            self.run.reporter.notes(&format!(
+            self.run.reporter.activity.notes(&format!(
                 "dynashard: nothing was written for {stalled} s: DynamoDB refuses every write, or does not answer. The \
                  import goes on by itself when that has passed, and ends after {patience} s"
             ));

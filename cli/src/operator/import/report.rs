@@ -32,7 +32,7 @@ impl Counts {
 /// Shows the progress: as a line on the terminal, or each second as a line of JSON.
 pub(super) struct Reporter {
     pub(super) summary: Summary,
-    activity: Activity,
+    pub(super) activity: Activity,
     output: Output,
     began: Stopwatch,
     shown_at: Option<Duration>,
@@ -108,11 +108,6 @@ impl Reporter {
                 "{phase}: {rows}{of} rows, {rows_per_sec:.0}/s, {throttles} throttles{left}{note}"
             )
         });
-    }
-
-    /// Prints a line that stays, on stderr.
-    pub(super) fn notes(&self, text: &str) {
-        self.activity.notes(text);
     }
 
     /// Prints the summary of an import that had begun, and returns where its failure is to be printed.

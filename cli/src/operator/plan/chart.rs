@@ -45,7 +45,7 @@ pub(super) fn draw(plan: &Plan) -> Result<String, String> {
             .draw_series(LineSeries::new(shards, SHARDS.stroke_width(2)))?
             .label("what its shards take")
             .legend(sample_of(SHARDS));
-        legend(&mut chart, SeriesLabelPosition::UpperLeft)
+        legend(&mut chart)
     })
 }
 
