@@ -10,10 +10,7 @@ use dynashard_keys::Placement;
 use dynashard_local::Limits;
 
 use crate::console::{self, ConsoleArgs, LookArgs};
-use crate::operator::{
-    self, AdoptArgs, DecisionsArgs, DoctorArgs, ExportArgs, ImportArgs, KeysArgs, PlanArgs,
-    QueryArgs, ScaleArgs, SettingsArgs, SimulateArgs, VerifyArgs,
-};
+use crate::operator;
 
 /// What `--version` prints: the version, and the commit if the build knew it.
 static VERSION: LazyLock<String> = LazyLock::new(|| match release::COMMIT {
@@ -67,10 +64,10 @@ pub(crate) enum Command {
     /// Whatever seems wrong is read a second time before it is reported. At
     /// most a page of each shard is in memory.
     #[command(after_help = operator::verify::EXAMPLES)]
-    Verify(VerifyArgs),
+    Verify(operator::verify::VerifyArgs),
     /// Change the shard count of a collection, and wait until the change is complete.
     #[command(after_help = operator::scale::EXAMPLES)]
-    Scale(ScaleArgs),
+    Scale(operator::scale::ScaleArgs),
     /// Serve a page that shows the collections of a stack: what they are asked for, what their shards take, which
     /// changes run, what was decided and why, and what it costs.
     ///
@@ -83,34 +80,34 @@ pub(crate) enum Command {
     /// The functions keep the last 30 decisions about each collection, also those to do nothing. With
     /// --follow the command goes on and prints new ones as they are made.
     #[command(after_help = operator::decisions::EXAMPLES)]
-    Decisions(DecisionsArgs),
+    Decisions(operator::decisions::DecisionsArgs),
     /// Print the items of a collection from all of its shards, in order, as lines of JSON.
     ///
     /// At most a page is in memory, however large the collection is. A query that was interrupted can go
     /// on from its cursor.
     #[command(after_help = operator::query::EXAMPLES)]
-    Query(QueryArgs),
+    Query(operator::query::QueryArgs),
     /// Put the rows of files, or of another table, into the tables: as fast as the partitions allow, and
     /// each row once, however often the command is interrupted.
     ///
     /// Rows of different partition keys take turns, so that no key is written in a run. Each physical
     /// partition key is written at the pace that its partition allows.
     #[command(after_help = operator::import::EXAMPLES)]
-    Import(ImportArgs),
+    Import(operator::import::ImportArgs),
     /// Write the items of collections to a file, in order, in a form that `import` reads.
     ///
     /// Each collection is read once, from all of its shards and in the order of its sort keys, in the memory
     /// of a page.
     #[command(after_help = operator::export::EXAMPLES)]
-    Export(ExportArgs),
+    Export(operator::export::ExportArgs),
     /// Show the settings that all functions must agree on, and change `LeaseSecs` or `RequestLifetimeSecs`
     /// while clients read and write.
     #[command(after_help = operator::settings::EXAMPLES)]
-    Settings(SettingsArgs),
+    Settings(operator::settings::SettingsArgs),
     /// Measure how old a signed request may be before DynamoDB refuses it (the close of a reshard waits that
     /// long), and check clock, tables, permissions, backups and time to live.
     #[command(after_help = operator::doctor::EXAMPLES)]
-    Doctor(DoctorArgs),
+    Doctor(operator::doctor::DoctorArgs),
     /// Check whether an existing table can become the main table, and plan the steps; or check how it can leave
     /// the application again.
     ///
@@ -118,20 +115,21 @@ pub(crate) enum Command {
     /// does not grow with the table: a page of 1 MB of each segment, and a count and an example of each
     /// finding.
     #[command(after_help = operator::adopt::EXAMPLES)]
-    Adopt(AdoptArgs),
+    Adopt(operator::adopt::AdoptArgs),
     /// Find the shard of a key under each rule, read physical keys, and judge a partition key by a sample.
     #[command(after_help = operator::keys::EXAMPLES)]
-    Keys(KeysArgs),
+    #[command(subcommand)]
+    Keys(operator::keys::KeysCommand),
     /// Plan for a load before there is a table: its partitions, the shards of its hottest key, what a month costs, and
     /// whether to shard at all.
     #[command(after_help = operator::plan::EXAMPLES)]
-    Plan(PlanArgs),
+    Plan(operator::plan::PlanArgs),
     /// Try a load in virtual time under several strategies of sharding, side by side.
     ///
     /// Every write meets the partition model of the local stack, and the shard counts come from the decision that runs
     /// in production. An hour of 10,000 writes a second takes seconds, and no bill.
     #[command(after_help = operator::simulate::EXAMPLES)]
-    Simulate(SimulateArgs),
+    Simulate(operator::simulate::SimulateArgs),
 }
 
 const LOCAL_EXAMPLES: &str = "\

@@ -1,4 +1,3 @@
-use std::io;
 use std::time::Duration;
 
 use dynashard_aws_operator::Operator;
@@ -6,98 +5,95 @@ use dynashard_console::Console;
 use dynashard_core::ports::Consistency;
 use dynashard_core::{Code, Deadline, Reader};
 use dynashard_keys::{ItemKey, PartitionKey, SortKey};
-use dynashard_local::{DynamoDb, DynamoDbOptions, Endpoints, Principals, Stack, StartError};
+use dynashard_local::{DynamoDb, DynamoDbOptions, Endpoints, Principals, Stack, StackOptions};
 use serde::Serialize;
-use thiserror::Error;
+use serde_json::json;
 
 use crate::args::LocalArgs;
-use crate::console;
 use crate::operator::settings_of;
-use crate::project::{ProjectError, stack_options};
+use crate::project::stack_options;
 use crate::signals::TerminationSignals;
-use crate::streams::{self, Unwritten};
-
-#[derive(Debug, Error)]
-pub(crate) enum LocalError {
-    #[error(transparent)]
-    Project(#[from] ProjectError),
-    #[error(transparent)]
-    Start(#[from] StartError),
-    #[error("the stack cannot work on its tables: {0}")]
-    Tables(String),
-    #[error("signals cannot be waited for: {0}")]
-    Signals(io::Error),
-    #[error(transparent)]
-    Console(io::Error),
-    #[error(transparent)]
-    Stdout(Unwritten),
-}
+use crate::{Failure, console};
 
 /// `dynashard local`: serves until SIGINT or SIGTERM.
-pub(crate) async fn run(args: LocalArgs) -> Result<(), crate::Failure> {
-    Ok(serve(args).await?)
-}
-
-async fn serve(args: LocalArgs) -> Result<(), LocalError> {
+pub(crate) async fn run(args: LocalArgs) -> Result<(), Failure> {
     // Watched from the start, so that a signal during the start ends the stack cleanly too.
-    let mut signals = TerminationSignals::watch().map_err(LocalError::Signals)?;
-    let started = async {
-        let signature_window = args.signature_window_secs.map(Duration::from_secs);
-        if args.engine_only {
-            let mut options = DynamoDbOptions {
-                port: args.dynamodb_port,
-                data_dir: args.data_dir,
-                partitions: args.limits.limits(),
-                ..DynamoDbOptions::default()
-            };
-            if let Some(window) = signature_window {
-                options.signature_window = window;
-            }
-            return Ok(Serving::DynamoDb(DynamoDb::start(options).await?));
-        }
-        // A port that is taken should not be found out after minutes of compiling either.
-        let listener = console::bind(args.console_port).await.map_err(LocalError::Console)?;
-        // A wrong file should not be found out after minutes of compiling.
-        let principals = match (&args.principals, args.auth) {
-            (Some(path), _) => Some(Principals::read(path)?),
-            (None, auth) => auth.then(Principals::default),
-        };
-        let mut options = stack_options(&args.project, signature_window).await?;
-        options.principals = principals;
-        options.port = args.port;
-        options.dynamodb_port = args.dynamodb_port;
-        options.lambda_port = args.lambda_port;
-        options.cloudwatch_port = args.cloudwatch_port;
-        let is_kept = args.data_dir.is_some();
-        options.data_dir = args.data_dir;
-        options.max_environments = usize::from(args.max_environments);
-        options.partitions = args.limits.limits();
-        options.alarm_period_secs = args.alarm_period_secs;
-        let stack = Box::new(Stack::start(options).await?);
-        if let Err(why) = Box::pin(check_tables(&stack, is_kept)).await {
-            stack.shutdown().await;
-            return Err(LocalError::Tables(why));
-        }
-        match console::console_of_stack(listener, &stack, args.look.options()) {
-            Ok(console) => Ok::<_, LocalError>(Serving::Stack(stack, console)),
-            Err(error) => {
-                stack.shutdown().await;
-                Err(LocalError::Console(error))
-            }
-        }
-    };
+    let mut signals = TerminationSignals::watch()
+        .map_err(|error| format!("signals cannot be waited for: {error}"))?;
+    if args.engine_only {
+        return serve_engine(args, signals).await;
+    }
     // In a terminal a signal also ends the build of the functions, which then is not an error.
-    let serving = tokio::select! {
+    let (stack, console) = tokio::select! {
         biased;
         () = signals.received() => return Ok(()),
-        started = started => started?,
+        started = start(args) => started?,
     };
-    let announced = serving.announce();
-    if announced.is_ok() {
-        signals.received().await;
+    let ready = WithConsole { endpoints: stack.endpoints(), console: console.url() };
+    let served = signals.received_after(&ready).await;
+    console.stop().await;
+    stack.shutdown().await;
+    Ok(served?)
+}
+
+/// What the command says when it can serve.
+#[derive(Serialize)]
+struct WithConsole<'a> {
+    #[serde(flatten)]
+    endpoints: &'a Endpoints,
+    console: &'a str,
+}
+
+async fn serve_engine(args: LocalArgs, mut signals: TerminationSignals) -> Result<(), Failure> {
+    let window = args.signature_window_secs.map(Duration::from_secs);
+    let options = DynamoDbOptions {
+        port: args.dynamodb_port,
+        data_dir: args.data_dir,
+        partitions: args.limits.limits(),
+        signature_window: window.unwrap_or(DynamoDbOptions::default().signature_window),
+    };
+    let dynamodb = DynamoDb::start(options).await?;
+    let served = signals.received_after(&json!({ "dynamodb": dynamodb.url() })).await;
+    dynamodb.shutdown().await;
+    Ok(served?)
+}
+
+async fn start(args: LocalArgs) -> Result<(Box<Stack>, Console), Failure> {
+    // A port that is taken should not be found out after minutes of compiling either.
+    let listener = console::bind(args.console_port).await?;
+    // A wrong file should not be found out after minutes of compiling.
+    let principals = match (&args.principals, args.auth) {
+        (Some(path), _) => Some(Principals::read(path)?),
+        (None, auth) => auth.then(Principals::default),
+    };
+    let window = args.signature_window_secs.map(Duration::from_secs);
+    let is_kept = args.data_dir.is_some();
+    let options = StackOptions {
+        principals,
+        port: args.port,
+        dynamodb_port: args.dynamodb_port,
+        lambda_port: args.lambda_port,
+        cloudwatch_port: args.cloudwatch_port,
+        data_dir: args.data_dir,
+        max_environments: usize::from(args.max_environments),
+        partitions: args.limits.limits(),
+        alarm_period_secs: args.alarm_period_secs,
+        ..stack_options(&args.project, window).await?
+    };
+    let stack = Box::new(Stack::start(options).await?);
+    let serving = match Box::pin(check_tables(&stack, is_kept)).await {
+        Ok(()) => {
+            console::console_of_stack(listener, &stack, args.look.options()).map_err(Failure::from)
+        }
+        Err(why) => Err(format!("the stack cannot work on its tables: {why}").into()),
+    };
+    match serving {
+        Ok(console) => Ok((stack, console)),
+        Err(failure) => {
+            stack.shutdown().await;
+            Err(failure)
+        }
     }
-    serving.shutdown().await;
-    announced.map_err(LocalError::Stdout)
 }
 
 /// How long the tables are looked at before the stack says that it is ready.
@@ -140,53 +136,4 @@ async fn check_tables(stack: &Stack, is_kept: bool) -> Result<(), String> {
             _ => Err(error.to_string()),
         },
     }
-}
-
-/// What the command runs.
-enum Serving {
-    Stack(Box<Stack>, Console),
-    DynamoDb(DynamoDb),
-}
-
-impl Serving {
-    fn announce(&self) -> Result<(), Unwritten> {
-        #[derive(Serialize)]
-        struct DynamoDbAlone<'a> {
-            dynamodb: &'a str,
-        }
-        #[derive(Serialize)]
-        struct WithConsole<'a> {
-            #[serde(flatten)]
-            endpoints: &'a Endpoints,
-            console: &'a str,
-        }
-        match self {
-            Self::Stack(stack, console) => {
-                announce(WithConsole { endpoints: stack.endpoints(), console: console.url() })
-            }
-            Self::DynamoDb(dynamodb) => announce(DynamoDbAlone { dynamodb: dynamodb.url() }),
-        }
-    }
-
-    async fn shutdown(self) {
-        match self {
-            Self::Stack(stack, console) => {
-                console.stop().await;
-                stack.shutdown().await;
-            }
-            Self::DynamoDb(dynamodb) => dynamodb.shutdown().await,
-        }
-    }
-}
-
-/// The line that tells whoever started the command that the stack can serve.
-fn announce(endpoints: impl Serialize) -> Result<(), Unwritten> {
-    #[derive(Serialize)]
-    struct Ready<E> {
-        ready: bool,
-        #[serde(flatten)]
-        endpoints: E,
-    }
-    let line = serde_json::to_string(&Ready { ready: true, endpoints }).map_err(io::Error::from);
-    line.map_err(Unwritten::of).and_then(|line| streams::print(&line))
 }

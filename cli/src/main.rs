@@ -40,19 +40,19 @@ async fn main() -> ExitCode {
     let result = match args.command {
         Command::Local(options) => local::run(options).await,
         Command::Demo(options) => demo::run(options).await,
-        Command::Console(options) => return Box::pin(console::run(options)).await,
-        Command::Adopt(options) => return Box::pin(operator::adopt(options)).await,
-        Command::Decisions(options) => return Box::pin(operator::decisions(options)).await,
-        Command::Doctor(options) => return Box::pin(operator::doctor(options)).await,
-        Command::Export(options) => return Box::pin(operator::export(options)).await,
-        Command::Import(options) => return Box::pin(operator::import(options)).await,
-        Command::Keys(options) => return operator::keys(options),
-        Command::Plan(options) => return operator::plan(&options),
-        Command::Simulate(options) => return operator::simulate(&options),
-        Command::Verify(options) => return Box::pin(operator::verify(options)).await,
-        Command::Query(options) => return Box::pin(operator::query(options)).await,
-        Command::Scale(options) => return Box::pin(operator::scale(options)).await,
-        Command::Settings(options) => return Box::pin(operator::settings(options)).await,
+        Command::Console(options) => Box::pin(console::run(options)).await,
+        Command::Adopt(options) => return Box::pin(operator::adopt::run(options)).await,
+        Command::Decisions(options) => return Box::pin(operator::decisions::run(options)).await,
+        Command::Doctor(options) => return Box::pin(operator::doctor::run(options)).await,
+        Command::Export(options) => return Box::pin(operator::export::run(options)).await,
+        Command::Import(options) => return Box::pin(operator::import::run(options)).await,
+        Command::Keys(options) => return operator::keys::run(&options),
+        Command::Plan(options) => return operator::plan::run(&options),
+        Command::Simulate(options) => return operator::simulate::run(&options),
+        Command::Verify(options) => return Box::pin(operator::verify::run(options)).await,
+        Command::Query(options) => return Box::pin(operator::query::run(options)).await,
+        Command::Scale(options) => return Box::pin(operator::scale::run(options)).await,
+        Command::Settings(options) => return Box::pin(operator::settings::run(options)).await,
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
@@ -70,7 +70,7 @@ fn tell(told: &clap::Error) -> ExitCode {
         note!("{told}");
         return ExitCode::from(status);
     }
-    let printed = told.print().and_then(|()| io::stdout().flush()).map_err(Unwritten::of);
+    let printed = told.print().and_then(|()| io::stdout().flush()).map_err(Unwritten);
     match printed.err().filter(|error| !told.use_stderr() && !error.is_closed()) {
         Some(error) => {
             note!("dynashard: {error}");

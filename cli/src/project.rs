@@ -4,22 +4,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use dynashard_local::{
-    Functions, StackOptions, StartError, TemplateSource, build_functions, load_template,
-    signature_window,
+    Functions, StackOptions, TemplateSource, build_functions, load_template, signature_window,
 };
-use thiserror::Error;
 
+use crate::Failure;
 use crate::args::ProjectArgs;
-
-#[derive(Debug, Error)]
-pub(crate) enum ProjectError {
-    #[error(
-        "there is no template.yaml here or above: run this in a checkout of dynashard, or name one with --template"
-    )]
-    NoTemplate,
-    #[error(transparent)]
-    Start(#[from] StartError),
-}
 
 /// The options of a stack for this project, on free ports and in memory, whose DynamoDB takes
 /// signatures of up to this age. Builds the functions
@@ -27,10 +16,12 @@ pub(crate) enum ProjectError {
 pub(crate) async fn stack_options(
     args: &ProjectArgs,
     window: Option<Duration>,
-) -> Result<StackOptions, ProjectError> {
+) -> Result<StackOptions, Failure> {
     let path = match &args.template {
         Some(path) => path.clone(),
-        None => find_template().ok_or(ProjectError::NoTemplate)?,
+        None => find_template().ok_or(
+            "there is no template.yaml here or above: run this in a checkout of dynashard, or name one with --template",
+        )?,
     };
     let source = TemplateSource::Path(path.clone());
     let functions = if let Some(dir) = &args.functions_dir {

@@ -6,9 +6,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use serde::Serialize;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::clock::Stopwatch;
+use crate::streams::{self, Unwritten};
 
 /// The exit status of a command that SIGINT ended, as shells give it.
 pub(crate) const INTERRUPTED: u8 = 130;
@@ -18,45 +20,29 @@ const NOTICE: Duration = Duration::from_secs(2);
 
 /// SIGINT and SIGTERM. Neither ends the process by itself once they are watched.
 pub(crate) struct TerminationSignals {
-    streams: Streams,
-    noticed: Arc<Mutex<Option<Stopwatch>>>,
-}
-
-struct Streams {
     interrupt: Signal,
     terminate: Signal,
-}
-
-impl Streams {
-    fn new() -> io::Result<Self> {
-        Ok(Self {
-            interrupt: signal(SignalKind::interrupt())?,
-            terminate: signal(SignalKind::terminate())?,
-        })
-    }
-
-    async fn next(&mut self) {
-        tokio::select! {
-            _ = self.interrupt.recv() => {}
-            _ = self.terminate.recv() => {}
-        }
-    }
+    noticed: Arc<Mutex<Option<Stopwatch>>>,
 }
 
 impl TerminationSignals {
     /// Watches for both from now on.
     pub(crate) fn watch() -> io::Result<Self> {
-        Ok(Self { streams: Streams::new()?, noticed: Arc::default() })
+        Ok(Self {
+            interrupt: signal(SignalKind::interrupt())?,
+            terminate: signal(SignalKind::terminate())?,
+            noticed: Arc::default(),
+        })
     }
 
     /// Watches for both, for a command that may end anywhere. If it takes no notice of a signal, since it waits for the other end of
     /// a pipe, the process ends without it.
     pub(crate) fn of_command() -> io::Result<Self> {
-        let watched = Self::watch()?;
-        let (mut streams, noticed) = (Streams::new()?, Arc::clone(&watched.noticed));
+        let (watched, mut watchers) = (Self::watch()?, Self::watch()?);
+        let noticed = Arc::clone(&watched.noticed);
         tokio::spawn(async move {
             loop {
-                streams.next().await;
+                watchers.received().await;
                 tokio::time::sleep(NOTICE).await;
                 let noticed = *noticed.lock();
                 // The command may have seen it a moment before this task.
@@ -69,9 +55,19 @@ impl TerminationSignals {
         Ok(watched)
     }
 
+    /// Says that the command can serve, and where, and returns when the process has received one of them.
+    pub(crate) async fn received_after(&mut self, ready: &impl Serialize) -> Result<(), Unwritten> {
+        streams::print_ready(ready)?;
+        self.received().await;
+        Ok(())
+    }
+
     /// Returns when the process has received one of them.
     pub(crate) async fn received(&mut self) {
-        self.streams.next().await;
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+        }
         *self.noticed.lock() = Some(Stopwatch::start());
     }
 }

@@ -1,7 +1,9 @@
 //! Stdout and stderr, as all commands write to them.
 
-use std::fmt;
 use std::io::{self, Write};
+
+use serde::Serialize;
+use thiserror::Error;
 
 /// Writes a line to stderr. Unlike `eprintln!` it does not panic where nobody can be told anything.
 macro_rules! note {
@@ -11,16 +13,13 @@ macro_rules! note {
 }
 
 /// Stdout does not take what is to be printed.
-#[derive(Debug)]
-pub(crate) struct Unwritten(io::Error);
+#[derive(Debug, Error)]
+#[error("{}: {}", Self::CODE, self.detail())]
+pub(crate) struct Unwritten(pub(crate) io::Error);
 
 impl Unwritten {
     /// The stable code of the failure.
     pub(crate) const CODE: &'static str = "output_failed";
-
-    pub(crate) fn of(error: io::Error) -> Self {
-        Self(error)
-    }
 
     /// Whether the reader has closed stdout: it has what it wants.
     pub(crate) fn is_closed(&self) -> bool {
@@ -33,13 +32,17 @@ impl Unwritten {
     }
 }
 
-impl fmt::Display for Unwritten {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", Self::CODE, self.detail())
+/// Tells whoever started the command that it can serve, and where: a line of JSON.
+pub(crate) fn print_ready(endpoints: &impl Serialize) -> Result<(), Unwritten> {
+    #[derive(Serialize)]
+    struct Ready<'a, E> {
+        ready: bool,
+        #[serde(flatten)]
+        endpoints: &'a E,
     }
+    let line = serde_json::to_string(&Ready { ready: true, endpoints }).map_err(io::Error::from);
+    print(&line.map_err(Unwritten)?)
 }
-
-impl std::error::Error for Unwritten {}
 
 /// Writes a line to stdout, and out of this process.
 pub(crate) fn print(line: &str) -> Result<(), Unwritten> {

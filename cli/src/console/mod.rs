@@ -1,25 +1,22 @@
 //! `dynashard console`: serves a page that shows the collections of a stack. `dynashard local` and `dynashard demo`
 //! serve it of their own.
 
+mod found;
 mod of_stack;
-mod stores;
 
 use std::io;
 use std::net::Ipv4Addr;
-use std::process::ExitCode;
 
 use dynashard_aws::OsEntropy;
 use dynashard_console::{Console, Options, Trouble};
-use serde::Serialize;
-use stores::prices;
+use serde_json::json;
 use tokio::net::TcpListener;
 
+pub(crate) use found::Found;
 pub(crate) use of_stack::console_of_stack;
-pub(crate) use stores::only_looking;
 
 use crate::operator::{ConsoleConnectArgs, Failure};
 use crate::signals::TerminationSignals;
-use crate::streams;
 
 /// The port of the console, unless another program listens on it.
 const USUAL_PORT: u16 = 9_003;
@@ -66,37 +63,21 @@ Examples:
   dynashard console --stack-name dynashard --profile operator --allow-changes
   dynashard console --endpoint-url http://127.0.0.1:8000 --cloudwatch-url http://127.0.0.1:9002 --main-table MainTable --metadata-table MetadataTable";
 
-pub(crate) async fn run(args: ConsoleArgs) -> ExitCode {
-    match Box::pin(serve(args)).await {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => {
-            note!("dynashard: {failure}");
-            ExitCode::FAILURE
-        }
-    }
-}
-
-async fn serve(args: ConsoleArgs) -> Result<(), crate::Failure> {
-    #[derive(Serialize)]
-    struct Ready<'a> {
-        ready: bool,
-        console: &'a str,
-    }
+pub(crate) async fn run(args: ConsoleArgs) -> Result<(), crate::Failure> {
     let mut signals = TerminationSignals::watch()?;
     let ConsoleArgs { port, look, connect } = args;
     let listener = bind(port).await?;
     let connect = std::sync::Arc::new(connect);
     let console = Console::serve(listener, look.options(), &OsEntropy, move || {
         let connect = std::sync::Arc::clone(&connect);
-        async move { Box::pin(connect.tables(look.allow_changes, prices())).await.map_err(trouble) }
+        async move {
+            let found = Box::pin(connect.tables(look.allow_changes)).await;
+            found.map_err(|Failure { code, detail }| Trouble::new(code, detail))
+        }
     })?;
-    let announced =
-        streams::print(&serde_json::to_string(&Ready { ready: true, console: console.url() })?);
-    if announced.is_ok() {
-        signals.received().await;
-    }
+    let served = signals.received_after(&json!({ "console": console.url() })).await;
     console.stop().await;
-    Ok(announced?)
+    Ok(served?)
 }
 
 /// Binds the port on 127.0.0.1; without one the usual port, or a free one if another program listens on that.
@@ -114,12 +95,6 @@ pub(crate) async fn bind(port: Option<u16>) -> io::Result<TcpListener> {
         }
         bound => bound,
     }
-}
-
-/// What the page says where the tables cannot be reached.
-fn trouble(failure: Failure) -> Trouble {
-    let (code, detail) = failure.into_parts();
-    Trouble::new(code, detail)
 }
 
 #[cfg(test)]

@@ -1,10 +1,7 @@
 //! The run as a picture: what was offered, absorbed, throttled and moved, what the shards could take, and
 //! below that the reshards of each key.
 
-use std::time::Duration;
-
 use dynashard_console::palette;
-use plotters::coord::Shift;
 use plotters::element::DashedPathElement;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
@@ -13,12 +10,11 @@ use super::history::{History, Rates};
 use super::plan::Window;
 use super::simulated::COOLDOWN_OF_ONE_MORE;
 use crate::numbers::float;
+use crate::operator::drawing::{Area, FONT, Failed, INK, svg};
 
 /// Size in CSS pixels. On a page that is narrower the text is still to be read.
 const SIZE: (u32, u32) = (960, 600);
 
-/// Whoever shows the picture has the font.
-const FONT: &str = "sans-serif";
 const TITLE_SIZE: u32 = 22;
 const TEXT_SIZE: u32 = 17;
 
@@ -29,7 +25,6 @@ const CHAR_WIDTH: f64 = 7.2;
 const PAUSE_SECS: f64 = 2.0;
 
 // The palette of the console, on a light ground. The lines differ in form, too.
-const INK: RGBColor = RGBColor(40, 40, 40);
 const OFFERED: RGBColor = color(palette::DEMAND);
 const ABSORBED: RGBColor = color(palette::ABSORBED);
 const THROTTLED: RGBColor = color(palette::THROTTLED);
@@ -67,14 +62,10 @@ pub(super) struct Figure<'a> {
 
 /// The chart as an SVG, on a ground of its own: it is shown on light pages and on dark ones.
 pub(super) fn draw(figure: &Figure<'_>) -> Result<String, String> {
-    let mut text = String::new();
-    draw_on(&SVGBackend::with_string(&mut text, SIZE).into_drawing_area(), figure)
-        .map_err(|error| error.to_string())?;
-    Ok(text)
+    svg(SIZE, |area| draw_on(area, figure))
 }
 
-type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
-type Drawn = Result<(), DrawingAreaErrorKind<<SVGBackend<'static> as DrawingBackend>::ErrorType>>;
+type Drawn = Result<(), Failed>;
 
 /// One line of the chart, as it stands in the legend.
 struct Series {
@@ -87,7 +78,6 @@ struct Series {
 
 fn draw_on(root: &Area<'_>, figure: &Figure<'_>) -> Drawn {
     let history = figure.history;
-    root.fill(&WHITE)?;
     let (head, body) = root.split_vertically(HEAD);
     let title = (FONT, TITLE_SIZE).into_font().color(&INK);
     head.draw_text(&figure.title, &title, (18, 14))?;
@@ -155,8 +145,7 @@ fn draw_on(root: &Area<'_>, figure: &Figure<'_>) -> Drawn {
             chart.draw_series(LineSeries::new(points, style))?;
         }
     }
-    draw_reshards(root, &strip, history, until)?;
-    root.present()
+    draw_reshards(root, &strip, history, until)
 }
 
 /// A lane for each key: when the reshards of it were in `forward` and in `move`.
@@ -188,15 +177,16 @@ fn draw_reshards(root: &Area<'_>, strip: &Area<'_>, history: &History, until: f6
         let (x, y) = chart.backend_coord(&(0.0, middle));
         root.draw_text(name, &beside, (x - 8, y))?;
         for reshard in history.reshards(key) {
-            let at = |moment: Option<Duration>| moment.map_or(until, |at| at.as_secs_f64());
-            let (begun, in_force) = (reshard.begun.as_secs_f64(), at(reshard.in_force));
+            let begun = reshard.decided_secs;
+            let in_force = reshard.relief_secs.map_or(until, |relief| begun + relief);
+            let closed = reshard.closed_secs.unwrap_or(until);
             let bar = |from, to, color: RGBColor| {
                 Rectangle::new([(from, top + 0.12), (to, top + 0.88)], color.mix(0.45).filled())
             };
-            let bars = [bar(begun, in_force, FORWARD), bar(in_force, at(reshard.closed), MOVED)];
+            let bars = [bar(begun, in_force, FORWARD), bar(in_force, closed, MOVED)];
             chart.draw_series(bars)?;
             let label = format!("{} → {}", reshard.from, reshard.to);
-            let centre = f64::midpoint(begun, at(reshard.closed));
+            let centre = f64::midpoint(begun, closed);
             chart.draw_series([Text::new(label, (centre, middle), inside.clone())])?;
         }
         top += 1.0;
@@ -321,6 +311,7 @@ fn whole_only(count: f64) -> String {
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
+    use std::time::Duration;
 
     use dynashard_core::Phase;
     use dynashard_keys::ShardCount;

@@ -46,12 +46,8 @@ pub(super) fn partition_wcu(carried: f64, load: u32, airports: usize) -> Result<
 }
 
 /// How many writes a second this machine carries, through a stack that throttles nothing.
-pub(super) async fn carried(
-    stack: &Stack,
-    client: &Client,
-    airports: &[Airport],
-) -> Result<f64, DemoError> {
-    let api = stack.endpoints().api.as_str();
+pub(super) async fn carried(stack: &Stack, airports: &[Airport]) -> Result<f64, DemoError> {
+    let client = Client::new(&stack.endpoints().api);
     let watch = Stopwatch::start();
     let mut under_way = FuturesUnordered::new();
     let (mut next, mut written) = (0, 0);
@@ -59,7 +55,7 @@ pub(super) async fn carried(
         while under_way.len() < AT_ONCE {
             let flights = (next * BATCH..(next + 1) * BATCH).collect();
             let key = next % airports.len();
-            under_way.push(send(client, api, &airports[key], key, flights));
+            under_way.push(send(&client, &airports[key], key, flights));
             next += 1;
         }
         let Some(answer) = under_way.next().await else { continue };

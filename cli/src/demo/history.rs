@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use dynashard_core::Phase;
 use dynashard_local::OperationCount;
+use serde::Serialize;
 
 use super::offer::Counts;
 use crate::numbers::float;
@@ -79,26 +80,26 @@ pub(super) struct SettledRule {
     pub(super) least_share: f64,
 }
 
-/// A new shard count came into force.
-#[derive(Debug, Clone, Copy, PartialEq)]
+/// A shard count that came into force.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub(super) struct Step {
-    pub(super) at: Duration,
+    pub(super) at_secs: f64,
     pub(super) shards: u32,
 }
 
-/// A change of a shard count, with the moments at which it was first seen so far.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Reshard {
+/// A change of a shard count, with times since the first write.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(super) struct Resharded {
     pub(super) from: u32,
     pub(super) to: u32,
-    /// It was decided on: both counts are published.
-    pub(super) begun: Duration,
-    /// Writers use the new shards.
-    pub(super) in_force: Option<Duration>,
-    /// Nothing is left at old homes.
-    pub(super) closed: Option<Duration>,
-    /// The items that it has moved.
-    pub(super) moved: u64,
+    pub(super) decided_secs: f64,
+    /// From the first throttle of its key until the decision.
+    pub(super) decided_after_throttle_secs: Option<f64>,
+    /// From the decision until writes went to the new shards.
+    pub(super) relief_secs: Option<f64>,
+    /// When it closed, if the run waited for that.
+    pub(super) closed_secs: Option<f64>,
+    pub(super) items_moved: u64,
 }
 
 /// Means over a stretch of the run, a second.
@@ -207,7 +208,7 @@ impl History {
         for sample in &self.samples {
             let shards = sample.keys[key].collection.shards;
             if shards > 0 && steps.last().is_none_or(|step| step.shards != shards) {
-                steps.push(Step { at: sample.at, shards });
+                steps.push(Step { at_secs: sample.at.as_secs_f64(), shards });
             }
         }
         steps
@@ -223,33 +224,42 @@ impl History {
         throttled.map(|sample| sample.at)
     }
 
-    /// When the last shard count came into force.
-    pub(super) fn last_step(&self) -> Option<Duration> {
-        (0..self.keys.len()).filter_map(|key| Some(self.steps(key).last()?.at)).max()
+    /// When the last shard count came into force, in seconds.
+    pub(super) fn last_step(&self) -> Option<f64> {
+        let last = |key| Some(self.steps(key).last()?.at_secs);
+        (0..self.keys.len()).filter_map(last).max_by(f64::total_cmp)
     }
 
     /// The changes of a key's count, in order.
-    pub(super) fn reshards(&self, key: usize) -> Vec<Reshard> {
-        let mut reshards = Vec::<Reshard>::new();
-        let mut moved_before = 0;
+    pub(super) fn reshards(&self, key: usize) -> Vec<Resharded> {
+        let mut reshards = Vec::<Resharded>::new();
+        let (mut begun, mut moved_before) = (Duration::ZERO, 0);
         for sample in &self.samples {
             let (at, collection) = (sample.at, sample.keys[key].collection);
             if let Some((from, to)) = collection.change()
-                && reshards.last().is_none_or(|last| last.closed.is_some())
+                && reshards.last().is_none_or(|last| last.closed_secs.is_some())
             {
-                let (in_force, closed) = (None, None);
-                reshards.push(Reshard { from, to, begun: at, in_force, closed, moved: 0 });
-                moved_before = collection.moved;
+                (begun, moved_before) = (at, collection.moved);
+                let after_throttle = self.first_throttle(key).and_then(|at| begun.checked_sub(at));
+                reshards.push(Resharded {
+                    from,
+                    to,
+                    decided_secs: begun.as_secs_f64(),
+                    decided_after_throttle_secs: after_throttle.map(|after| after.as_secs_f64()),
+                    relief_secs: None,
+                    closed_secs: None,
+                    items_moved: 0,
+                });
             }
-            let Some(last) = reshards.last_mut().filter(|last| last.closed.is_none()) else {
+            let Some(last) = reshards.last_mut().filter(|last| last.closed_secs.is_none()) else {
                 continue;
             };
-            last.moved = collection.moved - moved_before;
+            last.items_moved = collection.moved - moved_before;
             if collection.shards == last.to {
-                last.in_force.get_or_insert(at);
+                last.relief_secs.get_or_insert(at.saturating_sub(begun).as_secs_f64());
             }
             if collection.phase == Phase::Stable {
-                last.closed = Some(at);
+                last.closed_secs = Some(at.as_secs_f64());
             }
         }
         reshards
@@ -369,36 +379,37 @@ mod tests {
             (0, Collection { moved: 60, ..forward(4, 16) }),
             (0, moving(4, 16, 75)),
         ]);
-        let secs = Duration::from_secs;
-        let first = Reshard {
+        // It throttles from the first second on.
+        let first = Resharded {
             from: 1,
             to: 4,
-            begun: secs(2),
-            in_force: Some(secs(3)),
-            closed: Some(secs(5)),
-            moved: 60,
+            decided_secs: 2.0,
+            decided_after_throttle_secs: Some(1.0),
+            relief_secs: Some(1.0),
+            closed_secs: Some(5.0),
+            items_moved: 60,
         };
-        let second = Reshard {
+        let second = Resharded {
             from: 4,
             to: 16,
-            begun: secs(6),
-            in_force: Some(secs(7)),
-            closed: None,
-            moved: 15,
+            decided_secs: 6.0,
+            decided_after_throttle_secs: Some(5.0),
+            relief_secs: Some(1.0),
+            closed_secs: None,
+            items_moved: 15,
         };
-        assert_eq!(history.reshards(0), [first, second]);
+        assert_eq!(history.reshards(0), [first.clone(), second]);
         history.samples.truncate(3);
-        let begun = Reshard { in_force: None, closed: None, moved: 0, ..first };
+        let begun = Resharded { relief_secs: None, closed_secs: None, items_moved: 0, ..first };
         assert_eq!(history.reshards(0), [begun]);
     }
 
     #[test]
     fn a_growth_that_moves_nothing_comes_into_force_as_it_closes() {
         let history = seen(&[(0, stable(1, 0)), (0, forward(1, 2)), (0, stable(2, 0))]);
-        let closed = Some(Duration::from_secs(2));
-        let begun = Duration::from_secs(1);
-        let grown = Reshard { from: 1, to: 2, begun, in_force: closed, closed, moved: 0 };
-        assert_eq!(history.reshards(0), [grown]);
+        let grown = &history.reshards(0)[0];
+        assert_eq!((grown.decided_secs, grown.relief_secs), (1.0, Some(1.0)));
+        assert_eq!((grown.closed_secs, grown.items_moved), (Some(2.0), 0));
     }
 
     #[test]
@@ -413,8 +424,8 @@ mod tests {
     #[test]
     fn steps_are_the_changes_of_the_count() {
         let history = history(&[(0, 0), (0, 1), (0, 1), (0, 2), (0, 4), (0, 4)]);
-        let step = |secs, shards| Step { at: Duration::from_secs(secs), shards };
+        let step = |secs: u64, shards| Step { at_secs: float(secs), shards };
         assert_eq!(history.steps(0), [step(1, 1), step(3, 2), step(4, 4)]);
-        assert_eq!(history.last_step(), Some(Duration::from_secs(4)));
+        assert_eq!(history.last_step(), Some(4.0));
     }
 }

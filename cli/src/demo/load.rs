@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use dynashard_local::Stack;
 use futures_util::stream::{FuturesUnordered, StreamExt};
-use http::{Method, StatusCode};
 use serde_json::json;
 use tokio::time::{MissedTickBehavior, interval};
 
@@ -16,9 +15,9 @@ use super::offer::{Counts, Offers};
 use super::plan::{Plan, Stage, Window};
 use super::view::View;
 use super::watched::Watched;
-use super::{DemoError, JSON, MAIN_TABLE};
+use super::{DemoError, MAIN_TABLE};
 use crate::clock::Stopwatch;
-use crate::http::{Client, HttpError};
+use crate::http::Client;
 
 /// How often what is due is offered.
 const OFFER_EVERY: Duration = Duration::from_millis(50);
@@ -44,16 +43,18 @@ pub(super) struct Loaded {
     pub(super) load: Duration,
 }
 
+/// What a run works on.
+pub(super) struct Run<'a> {
+    pub(super) stack: &'a Stack,
+    pub(super) client: Client,
+    pub(super) plan: &'a Plan,
+    pub(super) airports: &'a [Airport],
+    pub(super) watched: Watched,
+}
+
 /// Runs the plan on a stack, and shows it.
-pub(super) async fn load(
-    stack: &Stack,
-    client: &Client,
-    watched: &Watched,
-    plan: &Plan,
-    airports: &[Airport],
-    view: &mut View,
-) -> Result<Loaded, DemoError> {
-    let api = stack.endpoints().api.as_str();
+pub(super) async fn load(run: &Run<'_>, view: &mut View) -> Result<Loaded, DemoError> {
+    let Run { client, plan, airports, .. } = run;
     let mut offers = plan.rates.iter().map(|rate| Offers::new(*rate)).collect::<Vec<_>>();
     let keys =
         airports.iter().zip(&plan.rates).map(|(airport, rate)| (airport.code.clone(), *rate));
@@ -77,23 +78,22 @@ pub(super) async fn load(
             _ = offering.tick() => false,
         };
         let at = watch.elapsed();
-        for (key, (offers, airport)) in offers.iter_mut().zip(airports).enumerate() {
+        for (key, (offers, airport)) in offers.iter_mut().zip(*airports).enumerate() {
             let batches = match stage {
                 Stage::Growing | Stage::Measuring { .. } => offers.due(at),
                 Stage::Draining { .. } | Stage::Closing => offers.rest(),
             };
-            in_flight
-                .extend(batches.into_iter().map(|batch| send(client, api, airport, key, batch)));
+            in_flight.extend(batches.into_iter().map(|batch| send(client, airport, key, batch)));
         }
         if sample {
-            history.samples.push(look(stack, at, watched, offers.iter().map(Offers::counts)));
+            history.samples.push(look(run, at, offers.iter().map(|offers| offers.counts)));
             stage = stage.next(&history, plan);
             view.load(&history, stage);
         }
         if let Stage::Draining { since, steady } = stage {
-            let flights = offers.iter().map(Offers::flights).collect();
+            let flights = offers.iter().map(|offers| offers.flights).collect();
             if offers.iter().all(Offers::is_done) {
-                history.samples.push(look(stack, at, watched, offers.iter().map(Offers::counts)));
+                history.samples.push(look(run, at, offers.iter().map(|offers| offers.counts)));
                 return Ok(Loaded { history, steady, flights, watch, load: at });
             }
             if at > history.samples[since].at + DRAIN_LIMIT {
@@ -105,8 +105,7 @@ pub(super) async fn load(
 
 /// Goes on looking until every reshard has closed, or for so long, and says whether they have.
 pub(super) async fn closed(
-    stack: &Stack,
-    watched: &Watched,
+    run: &Run<'_>,
     history: &mut History,
     watch: &Stopwatch,
     limit: Duration,
@@ -120,29 +119,25 @@ pub(super) async fn closed(
     loop {
         sampling.tick().await;
         let at = watch.elapsed();
-        history.samples.push(look(stack, at, watched, counts.iter().copied()));
+        history.samples.push(look(run, at, counts.iter().copied()));
         view.load(history, Stage::Closing);
-        if watched.is_stable() || at >= until {
-            return watched.is_stable();
+        if run.watched.is_stable() || at >= until {
+            return run.watched.is_stable();
         }
     }
 }
 
-fn look(
-    stack: &Stack,
-    at: Duration,
-    watched: &Watched,
-    counts: impl Iterator<Item = Counts>,
-) -> Sample {
-    let mut counters = stack.counters();
-    let keys = counts.zip(watched.collections());
+fn look(run: &Run<'_>, at: Duration, counts: impl Iterator<Item = Counts>) -> Sample {
+    let mut counters = run.stack.counters();
+    let keys = counts.zip(run.watched.collections());
     let keys = keys.map(|(counts, collection)| KeySample { counts, collection });
     Sample {
         at,
         keys: keys.collect(),
         throttles: counters.throttles.remove(MAIN_TABLE).unwrap_or_default(),
         operations: counters.tables.remove(MAIN_TABLE).unwrap_or_default(),
-        alarms: stack
+        alarms: run
+            .stack
             .alarms()
             .into_iter()
             .map(|(name, state)| (name, state.as_str().to_owned()))
@@ -162,7 +157,6 @@ pub(super) struct Answer {
 /// the API did not carry out may be sent again.
 pub(super) async fn send(
     client: &Client,
-    api: &str,
     airport: &Airport,
     key: usize,
     batch: Vec<usize>,
@@ -176,14 +170,11 @@ pub(super) async fn send(
     }
     let body = json!({ "puts": puts });
     let flights = batch.len();
-    let answer = client.json(Method::POST, &format!("{api}/batch-write"), JSON, Some(&body)).await;
-    let answer = match answer {
+    let answer = match client.post("/batch-write", &body).await {
         Ok(answer) => answer,
-        // No environment was free, or the function ran out of time.
-        Err(HttpError::Refused {
-            status: StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE,
-            ..
-        }) => return Ok(Answer { key, flights, refused: batch, unknown: 0 }),
+        Err(error) if error.is_busy() => {
+            return Ok(Answer { key, flights, refused: batch, unknown: 0 });
+        }
         Err(error) => return Err(error.into()),
     };
     let unprocessed =

@@ -23,16 +23,14 @@ use std::time::Duration;
 
 use chart::{Figure, draw};
 use costs::{Counted, Moving};
-use dynashard_aws::{DynamoItemStore, DynamoRecordStore, ServerClock, SystemClock};
+use dynashard_aws_operator::Operator;
 use dynashard_console::Options;
-use dynashard_core::TableSchema;
 use dynashard_core::ports::StoreError;
 use dynashard_keys::{KeyError, PartitionKey};
 use dynashard_local::{Endpoints, Limits, Stack, StackOptions};
 use flights::Airport;
 use history::SettledRule;
-use http::Method;
-use load::Loaded;
+use load::{Loaded, Run};
 use offer::Offers;
 use plan::Plan;
 use read_back::{ReadBack, count_shards};
@@ -44,8 +42,8 @@ use view::View;
 use watched::Watched;
 
 use crate::args::{DemoArgs, Scaling};
-use crate::clock::Stopwatch;
 use crate::http::{Client, HttpError};
+use crate::operator::settings_of;
 use crate::project::stack_options;
 use crate::signals::TerminationSignals;
 use crate::{console, logs, streams};
@@ -86,6 +84,8 @@ pub(crate) enum DemoError {
     NotWritten(Duration),
     #[error("an answer of the API has no {0}")]
     BadAnswer(&'static str),
+    #[error("the settings of the stack cannot be read: {0}")]
+    Parameters(String),
     #[error(transparent)]
     Key(#[from] KeyError),
     #[error("the tables of the stack cannot be read: {0:?}")]
@@ -206,7 +206,7 @@ async fn fitting(
         ..built.clone()
     };
     let stack = Stack::start(unlimited).await?;
-    let carried = fit::carried(&stack, &Client::new(), airports).await;
+    let carried = fit::carried(&stack, airports).await;
     stack.shutdown().await;
     let carried = carried?;
     Ok((fit::partition_wcu(carried, args.load, airports.len())?, Some(carried)))
@@ -247,7 +247,7 @@ fn parameters(args: &DemoArgs, plan: &Plan) -> Vec<(String, String)> {
 
 /// Lambda starts an environment for each request that finds none free, and so many batches are under way at once.
 fn environments(plan: &Plan) -> usize {
-    plan.rates.iter().map(|rate| Offers::new(*rate).most_batches()).sum()
+    plan.rates.iter().map(|rate| Offers::new(*rate).most_batches).sum()
 }
 
 /// The stack of a run, by those options that it shares with every one.
@@ -273,33 +273,36 @@ async fn show(
     view: &mut View,
 ) -> Result<Summary, DemoError> {
     let Endpoints { api, dynamodb, .. } = stack.endpoints();
-    let client = Client::new();
-    let Tables { schema, items, metadata } =
-        Tables::connect(dynamodb, &args.project.settings).await?;
+    let client = Client::new(api);
+    let settings = settings_of(stack.parameters()).map_err(DemoError::Parameters)?;
+    // The tables, past the functions.
+    let (schema, operator) = (&settings.schema, Operator::on_this_machine(dynamodb).await);
+    let items = operator.items(MAIN_TABLE, schema);
+    let metadata = operator.records(METADATA_TABLE, schema);
     let partitions = airports.iter().map(|airport| PartitionKey::new(&airport.code));
     let partitions = partitions.collect::<Result<Vec<_>, _>>()?;
     // The first function that acts pins the settings and puts the item that names the table's owner, which are not part of the
     // load: with this one it has done so before anything is counted.
     let nothing = json!({ "deletes": [{ "pk": "nobody", "sk": "0" }] });
-    client.json(Method::POST, &format!("{api}/batch-write"), JSON, Some(&nothing)).await?;
+    client.post("/batch-write", &nothing).await?;
     let watched = Watched::start(metadata.clone(), partitions.clone());
+    let run = Run { stack, client, plan, airports, watched };
     let before = stack.counters();
-    let Loaded { mut history, steady, flights, watch, load } =
-        load::load(stack, &client, &watched, plan, airports, view).await?;
+    let Loaded { mut history, steady, flights, watch, load } = load::load(&run, view).await?;
     let after = stack.counters();
-    let looks = watched.requests();
+    let looks = run.watched.requests();
 
-    let mut reads = vec![read_all(&client, api, &watched, airports, &flights, view).await?];
+    let mut reads = vec![ReadBack::of(&run, &flights, view).await?];
     if reads[0].while_moving {
         let left = plan.time_limit.saturating_sub(watch.elapsed()).max(LEAST_CLOSING);
-        if load::closed(stack, &watched, &mut history, &watch, left, view).await {
-            reads.push(read_all(&client, api, &watched, airports, &flights, view).await?);
+        if load::closed(&run, &mut history, &watch, left, view).await {
+            reads.push(ReadBack::of(&run, &flights, view).await?);
         }
     }
     let end = stack.counters();
     let mut items_per_shard = BTreeMap::new();
     for partition in &partitions {
-        let counts = count_shards(&items, &metadata, &schema, partition).await?;
+        let counts = count_shards(&items, &metadata, schema, partition).await?;
         items_per_shard.insert(partition.to_string(), counts);
     }
 
@@ -319,16 +322,16 @@ async fn show(
         }
     );
     // Alarms are evaluated each five seconds here, and each minute in the simulation.
-    let simulated = steady.filter(|_| args.scaling == Scaling::Writers).and_then(|window| {
-        Simulated::of(&history, window.to, &parameters(args, plan), environments(plan))
-    });
+    let simulated = steady
+        .filter(|_| args.scaling == Scaling::Writers)
+        .and_then(|window| Simulated::of(&history, window.to, &settings, environments(plan)));
     let one_more = simulated.as_ref().map_or(&[][..], |simulated| &simulated.one_more);
     let figure = Figure { history: &history, steady, one_more, title };
     let svg = draw(&figure).map_err(DemoError::Chart)?;
     fs::write(&files.chart, svg)
         .map_err(|error| DemoError::Write { path: files.chart.clone(), error })?;
     let loading = Counted::between(&before, &after);
-    let moved = watched.collections().iter().map(|collection| collection.moved).sum();
+    let moved = run.watched.collections().iter().map(|collection| collection.moved).sum();
     Ok(Summary {
         ok: reads.iter().all(|read| read.differences.is_empty()),
         placement,
@@ -342,7 +345,7 @@ async fn show(
         load_secs: load.as_secs_f64(),
         growth: growth(&history),
         reshards: reshards(&history),
-        settled_secs: steady.and(history.last_step()).map(|at| at.as_secs_f64()),
+        settled_secs: steady.and(history.last_step()),
         absorbed_share: simulated.map(|simulated| simulated.share),
         steady: steady.map(|window| Steady::of(&history, window)),
         throttled: after.throttles.get(MAIN_TABLE).cloned().unwrap_or_default(),
@@ -357,86 +360,4 @@ async fn show(
         chart: files.chart.clone(),
         logs: files.logs.clone(),
     })
-}
-
-/// Reads everything back and compares it.
-async fn read_all(
-    client: &Client,
-    api: &str,
-    watched: &Watched,
-    airports: &[Airport],
-    flights: &[usize],
-    view: &mut View,
-) -> Result<ReadBack, DemoError> {
-    let watch = Stopwatch::start();
-    let mut read = ReadBack { while_moving: !watched.is_stable(), ..ReadBack::default() };
-    view.reading(flights.iter().sum());
-    for (airport, flights) in airports.iter().zip(flights) {
-        read.collection(client, api, airport, *flights, view).await?;
-    }
-    read.secs = watch.elapsed().as_secs_f64();
-    Ok(read)
-}
-
-/// The tables of the stack, past the functions.
-struct Tables {
-    schema: TableSchema,
-    items: DynamoItemStore,
-    metadata: DynamoRecordStore,
-}
-
-impl Tables {
-    async fn connect(endpoint: &str, settings: &[(String, String)]) -> Result<Self, DemoError> {
-        let schema = table_schema(settings)?;
-        let server_clock = ServerClock::default();
-        let clock = SystemClock::new(server_clock.clone());
-        let client = dynashard_aws::connect_local(endpoint, server_clock).await;
-        let (items, metadata) = (MAIN_TABLE.to_owned(), METADATA_TABLE.to_owned());
-        Ok(Self {
-            metadata: DynamoRecordStore::new(client.clone(), metadata, &schema),
-            items: DynamoItemStore::new(client, clock, items, schema.clone()),
-            schema,
-        })
-    }
-}
-
-/// How the main table calls and separates its keys under these parameters of the template. The
-/// flights' sort keys are strings in any case.
-fn table_schema(settings: &[(String, String)]) -> Result<TableSchema, KeyError> {
-    let mut schema = TableSchema::default();
-    for (name, value) in settings {
-        match name.as_str() {
-            "PartitionKeyName" => schema.partition_key_name.clone_from(value),
-            "SortKeyName" => schema.sort_key_name.clone_from(value),
-            "Separator" => schema.separator = value.parse()?,
-            _ => {}
-        }
-    }
-    Ok(schema)
-}
-
-const JSON: &[(&str, &str)] = &[("content-type", "application/json")];
-
-#[cfg(test)]
-mod tests {
-    use dynashard_keys::Separator;
-
-    use super::*;
-
-    #[test]
-    fn regression_the_shards_were_counted_under_the_default_keys() {
-        let set = |name: &str, value: &str| (name.to_owned(), value.to_owned());
-        let settings = [
-            set("LeaseSecs", "2"),
-            set("PartitionKeyName", "airport"),
-            set("SortKeyName", "departure"),
-            set("Separator", "_"),
-        ];
-        let schema = table_schema(&settings).expect("a separator");
-        assert_eq!(
-            (schema.partition_key_name.as_str(), schema.sort_key_name.as_str(), schema.separator),
-            ("airport", "departure", Separator::Underscore)
-        );
-        assert_eq!(table_schema(&[]), Ok(TableSchema::default()), "as the template has it");
-    }
 }

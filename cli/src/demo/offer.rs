@@ -23,18 +23,19 @@ const COMES_BACK_AFTER: Duration = Duration::from_secs(6);
 /// many batches under way as it may, offers wait, but no more of them than may be under way; those
 /// beyond are refused, and their flights are offered later. So every flight is written in the end,
 /// and no work piles up.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Offers {
     per_sec: u32,
-    most_batches: usize,
+    /// Batches that may be under way at once.
+    pub(super) most_batches: usize,
     batches: usize,
     /// Offers that were due and could not be sent yet.
     waiting: usize,
     /// The flights that were refused and are to be offered again, and when that was.
     again: VecDeque<(Duration, usize)>,
-    /// The flight that was never offered yet.
-    next: usize,
-    counts: Counts,
+    /// How many different flights were offered to the API.
+    pub(super) flights: usize,
+    pub(super) counts: Counts,
 }
 
 /// What became of the offers to one collection so far.
@@ -59,29 +60,7 @@ impl Offers {
             reason = "a few batches"
         )]
         let most_batches = (in_flight as usize).div_ceil(BATCH).max(1);
-        Self {
-            per_sec,
-            most_batches,
-            batches: 0,
-            waiting: 0,
-            again: VecDeque::new(),
-            next: 0,
-            counts: Counts::default(),
-        }
-    }
-
-    /// Batches that may be under way at once.
-    pub(super) const fn most_batches(&self) -> usize {
-        self.most_batches
-    }
-
-    pub(super) const fn counts(&self) -> Counts {
-        self.counts
-    }
-
-    /// How many different flights were offered to the API.
-    pub(super) const fn flights(&self) -> usize {
-        self.next
+        Self { per_sec, most_batches, ..Self::default() }
     }
 
     /// The batches to send when the loop has run for `elapsed`: flights by their numbers.
@@ -100,8 +79,8 @@ impl Offers {
             let refused = self.again.pop_front_if(is_back);
             refused.map_or_else(
                 || {
-                    self.next += 1;
-                    self.next - 1
+                    self.flights += 1;
+                    self.flights - 1
                 },
                 |(_, flight)| flight,
             )
@@ -162,8 +141,8 @@ mod tests {
         assert_eq!(sizes(offers.due(at(500))), [80]);
         assert_eq!(sizes(offers.due(at(2_000))), [200], "the second batch is the last that fits");
         assert_eq!(sizes(offers.due(at(4_000))), [0; 0], "they wait");
-        assert_eq!(offers.counts().offered, 640);
-        assert_eq!(offers.flights(), 280, "an offer that is not sent takes no flight");
+        assert_eq!(offers.counts.offered, 640);
+        assert_eq!(offers.flights, 280, "an offer that is not sent takes no flight");
         offers.answered(at(4_000), 80, Vec::new(), 0);
         assert_eq!(sizes(offers.due(at(4_000))), [200], "nothing new is due");
     }
@@ -194,7 +173,7 @@ mod tests {
         offers.answered(SECOND / 5, 10, Vec::new(), 0);
         assert_eq!(offers.due(7 * SECOND)[0][..3], [3, 7, 20]);
         let counts = Counts { offered: 700, absorbed: 18, unprocessed: 2, unknown: 1 };
-        assert_eq!(offers.counts(), counts);
+        assert_eq!(offers.counts, counts);
     }
 
     #[test]
@@ -206,6 +185,6 @@ mod tests {
         assert_eq!(offers.rest(), [[1]]);
         offers.answered(SECOND, 1, Vec::new(), 0);
         assert!(offers.rest().is_empty() && offers.is_done());
-        assert_eq!((offers.flights(), offers.counts().absorbed), (50, 50));
+        assert_eq!((offers.flights, offers.counts.absorbed), (50, 50));
     }
 }

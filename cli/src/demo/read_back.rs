@@ -8,15 +8,16 @@ use dynashard_core::ports::{Consistency, ItemStore, ReadRecords, ShardQuery, Sor
 use dynashard_core::query::MAX_LIMIT;
 use dynashard_core::{CollectionMetadata, TableSchema};
 use dynashard_keys::{PartitionKey, Placement};
-use http::{Method, StatusCode};
 use serde::Serialize;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
+use super::DemoError;
 use super::flights::{Airport, Flight};
+use super::load::Run;
 use super::view::View;
-use super::{DemoError, JSON};
-use crate::http::{Client, HttpError};
+use crate::clock::Stopwatch;
+use crate::http::Client;
 
 /// Differences that are shown of each collection.
 const SHOWN_DIFFERENCES: usize = 5;
@@ -43,11 +44,26 @@ pub(super) struct ReadBack {
 }
 
 impl ReadBack {
+    /// Reads everything back and compares it.
+    pub(super) async fn of(
+        run: &Run<'_>,
+        flights: &[usize],
+        view: &mut View,
+    ) -> Result<Self, DemoError> {
+        let watch = Stopwatch::start();
+        let mut read = Self { while_moving: !run.watched.is_stable(), ..Self::default() };
+        view.reading(flights.iter().sum());
+        for (airport, flights) in run.airports.iter().zip(flights) {
+            read.collection(&run.client, airport, *flights, view).await?;
+        }
+        read.secs = watch.elapsed().as_secs_f64();
+        Ok(read)
+    }
+
     /// Reads a collection page by page, in order, and compares it with an airport's first flights.
-    pub(super) async fn collection(
+    async fn collection(
         &mut self,
         client: &Client,
-        api: &str,
         airport: &Airport,
         flights: usize,
         view: &mut View,
@@ -55,7 +71,7 @@ impl ReadBack {
         let mut comparison = Comparison::new((0..flights).map(|number| airport.flight(number)));
         let mut query = json!({ "pk": airport.code, "limit": MAX_LIMIT, "consistent": true });
         loop {
-            let page = self.page(client, api, &query).await?;
+            let page = self.page(client, &query).await?;
             let items = page["items"].as_array().ok_or(DemoError::BadAnswer("items"))?;
             self.pages += 1;
             self.items_read +=
@@ -74,20 +90,12 @@ impl ReadBack {
     }
 
     /// One page. A machine at its limit may not answer in time, and the API asks to be asked again.
-    async fn page(
-        &mut self,
-        client: &Client,
-        api: &str,
-        query: &Value,
-    ) -> Result<Value, DemoError> {
+    async fn page(&mut self, client: &Client, query: &Value) -> Result<Value, DemoError> {
         let mut attempts = 0;
         loop {
             attempts += 1;
-            match client.json(Method::POST, &format!("{api}/query"), JSON, Some(query)).await {
-                Err(HttpError::Refused {
-                    status: StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE,
-                    ..
-                }) if attempts < MOST_ATTEMPTS => {
+            match client.post("/query", query).await {
+                Err(error) if error.is_busy() && attempts < MOST_ATTEMPTS => {
                     self.retried += 1;
                     sleep(PAUSE).await;
                 }

@@ -4,7 +4,6 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use dynashard_core::Settings;
-use dynashard_keys::ShardCount;
 use dynashard_planning::simulation::{Recording, Run, Scenario, Strategy};
 use serde::Serialize;
 
@@ -37,12 +36,11 @@ pub(super) struct AbsorbedShare {
 }
 
 impl Simulated {
-    /// Simulates a run up to a sample. `parameters` are the template's; later ones win. None where nothing could be
-    /// simulated.
+    /// Simulates a run up to a sample, under the settings of its stack. None where nothing could be simulated.
     pub(super) fn of(
         history: &History,
         until: usize,
-        parameters: &[(String, String)],
+        settings: &Settings,
         environments: usize,
     ) -> Option<Self> {
         let counts = |sample: usize, key: usize| history.samples[sample].keys[key].counts;
@@ -60,7 +58,8 @@ impl Simulated {
         let environments = u32::try_from(environments).ok().and_then(NonZeroU32::new)?;
         let scenario =
             Scenario { environments, ..Scenario::recorded(Recording::of(writes), FLIGHT_BYTES) };
-        let settings = settings(history.partition_wcu, parameters);
+        let mut settings = settings.clone();
+        settings.partition.write_units = history.partition_wcu;
         let run = Run::of(&scenario, Strategy::Dynashard, &settings, 1).ok()?;
         let mut patient = settings;
         patient.scaling.cooldown = COOLDOWN_OF_ONE_MORE;
@@ -73,26 +72,4 @@ impl Simulated {
         let one_more = one_more.seconds.iter().map(|second| second.absorbed).collect();
         Some(Self { share, one_more })
     }
-}
-
-/// The settings that make a difference to a growth.
-fn settings(partition_wcu: u32, parameters: &[(String, String)]) -> Settings {
-    let mut settings = Settings::default();
-    settings.partition.write_units = partition_wcu;
-    let last = |name: &str| parameters.iter().rev().find(|(it, _)| it == name);
-    let number = |name| last(name).and_then(|(_, value)| value.parse::<u32>().ok());
-    let set = |name, place: &mut Duration| {
-        if let Some(seconds) = number(name) {
-            *place = Duration::from_secs(seconds.into());
-        }
-    };
-    set("LeaseSecs", &mut settings.lease_term);
-    set("CooldownSecs", &mut settings.scaling.cooldown);
-    set("RequestLifetimeSecs", &mut settings.request_lifetime);
-    settings.mover_wcu = number("MoverWriteUnits").unwrap_or(settings.mover_wcu);
-    let most = number("MaxShards").and_then(ShardCount::in_range);
-    settings.max_shards = most.unwrap_or(settings.max_shards);
-    let placement = last("Placement").and_then(|(_, value)| value.parse().ok());
-    settings.placement = placement.unwrap_or(settings.placement);
-    settings
 }

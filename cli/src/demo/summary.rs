@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use serde::Serialize;
 
 use super::costs::Moving;
-use super::history::History;
+use super::history::{History, Resharded, Step};
 use super::plan::Window;
 use super::read_back::ReadBack;
 use super::simulated::{AbsorbedShare, COOLDOWN_OF_ONE_MORE};
@@ -29,7 +29,7 @@ pub(super) struct Summary {
     /// From the first offer until the last flight was written.
     pub(super) load_secs: f64,
     /// By collection, the shard counts and when each came into force.
-    pub(super) growth: BTreeMap<String, Vec<Grown>>,
+    pub(super) growth: BTreeMap<String, Vec<Step>>,
     /// By collection, how each change of its count went.
     pub(super) reshards: BTreeMap<String, Vec<Resharded>>,
     /// When the last of them came into force, if the counts then stayed.
@@ -63,28 +63,6 @@ pub(super) struct Summary {
     pub(super) chart: PathBuf,
     /// The logs of the stack, unless they went to stderr.
     pub(super) logs: Option<PathBuf>,
-}
-
-/// A shard count that came into force.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub(super) struct Grown {
-    at_secs: f64,
-    shards: u32,
-}
-
-/// A change of a shard count, with times since the first write.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub(super) struct Resharded {
-    from: u32,
-    to: u32,
-    decided_secs: f64,
-    /// From the first throttle of its key until the decision.
-    decided_after_throttle_secs: Option<f64>,
-    /// From the decision until writes went to the new shards.
-    relief_secs: Option<f64>,
-    /// When it closed, if the run waited for that.
-    closed_secs: Option<f64>,
-    items_moved: u64,
 }
 
 /// Means of the time in which no shard count changed any more.
@@ -145,35 +123,15 @@ impl Steady {
 }
 
 /// The shard counts of every collection.
-pub(super) fn growth(history: &History) -> BTreeMap<String, Vec<Grown>> {
-    let collections = history.keys.iter().enumerate().map(|(key, (name, _))| {
-        let steps = history.steps(key).into_iter();
-        let grown = steps.map(|step| Grown { at_secs: step.at.as_secs_f64(), shards: step.shards });
-        (name.clone(), grown.collect())
-    });
-    collections.collect()
+pub(super) fn growth(history: &History) -> BTreeMap<String, Vec<Step>> {
+    let keys = history.keys.iter().enumerate();
+    keys.map(|(key, (name, _))| (name.clone(), history.steps(key))).collect()
 }
 
 /// The changes of every collection's count.
 pub(super) fn reshards(history: &History) -> BTreeMap<String, Vec<Resharded>> {
-    let collections = history.keys.iter().enumerate().map(|(key, (name, _))| {
-        let reshards = history.reshards(key).into_iter().map(|reshard| {
-            let relief = reshard.in_force.map(|at| at.saturating_sub(reshard.begun));
-            Resharded {
-                from: reshard.from,
-                to: reshard.to,
-                decided_secs: reshard.begun.as_secs_f64(),
-                decided_after_throttle_secs: history
-                    .first_throttle(key)
-                    .and_then(|first| Some(reshard.begun.checked_sub(first)?.as_secs_f64())),
-                relief_secs: relief.map(|relief| relief.as_secs_f64()),
-                closed_secs: reshard.closed.map(|at| at.as_secs_f64()),
-                items_moved: reshard.moved,
-            }
-        });
-        (name.clone(), reshards.collect())
-    });
-    collections.collect()
+    let keys = history.keys.iter().enumerate();
+    keys.map(|(key, (name, _))| (name.clone(), history.reshards(key))).collect()
 }
 
 impl Resharded {

@@ -50,32 +50,50 @@ impl Check {
         Self { name, status, seen: seen.into(), advice: None }
     }
 
-    pub(super) fn ok(check: &'static str, seen: impl Into<String>) -> Self {
-        Self::new(check, Status::Ok, seen)
+    pub(super) fn ok(name: &'static str, seen: impl Into<String>) -> Self {
+        Self::new(name, Status::Ok, seen)
+    }
+
+    pub(super) fn warning(name: &'static str, seen: impl Into<String>) -> Self {
+        Self::new(name, Status::Warning, seen)
+    }
+
+    pub(super) fn problem(name: &'static str, seen: impl Into<String>) -> Self {
+        Self::new(name, Status::Problem, seen)
+    }
+
+    pub(super) fn unknown(name: &'static str, seen: impl Into<String>) -> Self {
+        Self::new(name, Status::Unknown, seen)
     }
 
     pub(super) fn advise(self, advice: impl Into<String>) -> Self {
         Self { advice: Some(advice.into()), ..self }
     }
 
-    /// What could not be seen, and the permission for it.
-    pub(super) fn unseen(
-        check: &'static str,
-        unseen: &Unseen,
-        operation: &str,
-        table: &str,
+    /// What follows from what an operation has found of a table, or the permission that it lacks.
+    pub(super) fn of<T>(
+        name: &'static str,
+        found: &Result<T, Unseen>,
+        (operation, table): (&str, &str),
+        judge: impl FnOnce(&T) -> Self,
     ) -> Self {
-        let unknown = |seen: String| Self::new(check, Status::Unknown, seen);
+        let unseen = match found {
+            Ok(found) => return judge(found),
+            Err(unseen) => unseen,
+        };
         match unseen {
-            Unseen::NotPermitted => unknown(format!("the credentials do not allow {operation}"))
-                .advise(format!("allow dynamodb:{operation} on the table {table}")),
-            Unseen::NotSupported => unknown(format!("this server does not know {operation}")),
-            Unseen::NotFound => {
-                Self::new(check, Status::Problem, format!("the table {table} does not exist"))
-                    .advise("check the name of the table, --region and --profile")
+            Unseen::NotPermitted => {
+                Self::unknown(name, format!("the credentials do not allow {operation}"))
+                    .advise(format!("allow dynamodb:{operation} on the table {table}"))
             }
+            Unseen::NotSupported => {
+                Self::unknown(name, format!("this server does not know {operation}"))
+            }
+            Unseen::NotFound => Self::problem(name, format!("the table {table} does not exist"))
+                .advise("check the name of the table, --region and --profile"),
             Unseen::Unanswered(why) | Unseen::Failed(why) => {
-                unknown(format!("{operation} failed: {why}")).advise("run the command again")
+                Self::unknown(name, format!("{operation} failed: {why}"))
+                    .advise("run the command again")
             }
         }
     }

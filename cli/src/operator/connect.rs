@@ -7,18 +7,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dynashard_api::settings::{ConfigError, settings_from_variables};
-use dynashard_aws::{DynamoItemStore, DynamoRecordStore};
-use dynashard_aws_operator::{Caller, MeasuredTables, Operator, ReadMeter, Stack, Unseen};
+use dynashard_aws::DynamoRecordStore;
+use dynashard_aws_operator::{Caller, MeasuredTables, Operator, Stack, Unseen};
 use dynashard_core::{
-    Code, Deadline, Error, GrowKeys, Pinned, Reader, ScalingMode, ScalingPolicy, Settings,
-    TableSchema, Writer,
+    Code, Deadline, Directory, Error, GrowKeys, Pinned, Reader, ScalingMode, ScalingPolicy,
+    Settings, TableSchema, Writer,
 };
 use dynashard_keys::{Placement, Separator, ShardCount};
 
 use super::{Failure, shell};
-
-/// What is known about collections, by way of the tables.
-pub(super) type Directory = dynashard_core::Directory;
 
 /// `RebalanceFunction` pins the settings of a new stack when its schedule first calls it, if no request to
 /// `WriteFunction` comes before.
@@ -40,7 +37,7 @@ pub(crate) struct ConnectArgs {
     #[arg(long, value_name = "NAME", required_unless_present = "stack_name")]
     metadata_table: Option<String>,
     #[command(flatten)]
-    caller: CallerArgs,
+    pub(super) caller: CallerArgs,
     #[command(flatten)]
     parameters: ParameterArgs,
 }
@@ -60,7 +57,7 @@ pub(crate) struct CallerArgs {
     /// machine needs neither a region nor an account: if neither the environment nor the profile holds keys,
     /// placeholders sign the requests.
     #[arg(long, value_name = "URL")]
-    endpoint_url: Option<String>,
+    pub(super) endpoint_url: Option<String>,
 }
 
 /// The settings that the tables do not hold. With `--stack-name` they come from the stack.
@@ -88,6 +85,7 @@ struct ParameterArgs {
 }
 
 /// Where the tables are, and the stack that they were found by.
+#[derive(Clone)]
 pub(super) struct Place {
     pub(super) operator: Operator,
     pub(super) main_table: String,
@@ -97,26 +95,17 @@ pub(super) struct Place {
     /// Those of the stack. Without one they are those of the flags, and the keys have their default
     /// names.
     pub(super) settings: Settings,
-    /// `RequestLifetimeSecs` of the stack, or as the flag has it: nobody knows what a stack has that
-    /// was not named.
-    pub(super) request_lifetime_secs: Option<u64>,
 }
 
 /// The way to the tables.
 #[derive(Clone)]
 pub(super) struct Connection {
-    operator: Operator,
-    main_table: String,
-    metadata_table: String,
+    /// Its settings are what the stack or the flags say, completed by what is pinned.
+    pub(super) place: Place,
     /// Only if the tables were found by it.
-    stack_name: Option<String>,
-    /// The physical name of `RebalanceFunction`, if the stack tells.
-    rebalance_function: Option<String>,
-    /// The flags, unless a stack or they have named all settings that are pinned.
-    incomplete: Option<ParameterArgs>,
-    /// Whether a stack or a flag has said which collections may grow.
-    knows_grow_keys: bool,
-    settings: Settings,
+    pub(super) stack_name: Option<String>,
+    /// Of no meaning if a stack was named.
+    flags: ParameterArgs,
 }
 
 /// A connection whose settings are those that the stack has pinned, or that whoever writes by it pins.
@@ -124,81 +113,51 @@ pub(super) struct Connection {
 pub(super) struct PinnedConnection(Connection);
 
 impl ConnectArgs {
-    pub(super) fn caller(&self) -> &CallerArgs {
-        &self.caller
-    }
-
     pub(super) async fn connect(&self) -> Result<Connection, Failure> {
-        let place = self.locate().await?;
-        let schema = match place.stack {
-            Some(_) => place.settings.schema.clone(),
-            None => place.schema().await?,
-        };
-        let function = place.stack.as_ref().map(|stack| &stack.resources);
-        let rebalance_function = function.and_then(|of| of.get("RebalanceFunction").cloned());
-        let Place { operator, main_table, metadata_table, settings, .. } = place;
-        let settings = Settings { schema, ..settings };
-        let stack_name = self.stack_name.clone();
-        let knows_settings = stack_name.is_some() || self.parameters.name_all();
-        let incomplete = (!knows_settings).then(|| self.parameters.clone());
-        let knows_grow_keys = stack_name.is_some() || self.parameters.grow_keys.is_some();
-        let mut connection = Connection {
-            operator,
-            main_table,
-            metadata_table,
-            stack_name,
-            rebalance_function,
-            incomplete,
-            knows_grow_keys,
-            settings,
-        };
-        if self.stack_name.is_none() {
-            let directory = connection.directory();
+        let mut place = self.locate().await?;
+        if place.stack.is_none() {
+            place.settings.schema = place.described().await?;
+            let directory = place.directory(place.settings.clone());
             if let Some(pinned) = directory.pinned().read(deadline(&directory)).await? {
-                self.parameters.complete(&mut connection.settings, &pinned);
+                self.parameters.complete(&mut place.settings, &pinned);
             }
         }
-        Ok(connection)
+        Ok(Connection {
+            place,
+            stack_name: self.stack_name.clone(),
+            flags: self.parameters.clone(),
+        })
     }
 
     /// Finds the tables, without a request to DynamoDB.
     pub(super) async fn locate(&self) -> Result<Place, Failure> {
         let operator = self.caller.connect().await?;
         let Some(stack_name) = &self.stack_name else {
-            // The parser sees to it that both are given.
-            let main_table = self.main_table.clone().unwrap_or_default();
-            let metadata_table = self.metadata_table.clone().unwrap_or_default();
-            let settings = self.parameters.settings()?;
-            let request_lifetime_secs = self.parameters.request_lifetime_secs;
             return Ok(Place {
                 operator,
-                main_table,
-                metadata_table,
+                // The parser sees to it that both are given.
+                main_table: self.main_table.clone().unwrap_or_default(),
+                metadata_table: self.metadata_table.clone().unwrap_or_default(),
                 stack: None,
-                settings,
-                request_lifetime_secs,
+                settings: self.parameters.settings()?,
             });
         };
         let stack = operator.stack(stack_name).await?;
         let table = |logical_id: &str| {
-            let no_table = || {
+            table_of(&stack, logical_id).cloned().ok_or_else(|| {
                 let why = format!("stack {stack_name} has no {logical_id}; is it dynashard's?");
                 Failure::connection(why)
-            };
-            table_of(&stack, logical_id).cloned().ok_or_else(no_table)
+            })
         };
         let (main_table, metadata_table) = (table("MainTable")?, table("MetadataTable")?);
         let settings = settings_of(&stack.parameters)
             .map_err(|why| Failure::connection(format!("stack {stack_name}: {why}")))?;
-        let request_lifetime_secs = Some(settings.request_lifetime.as_secs());
-        Ok(Place {
-            operator,
-            main_table,
-            metadata_table,
-            stack: Some(stack),
-            settings,
-            request_lifetime_secs,
-        })
+        Ok(Place { operator, main_table, metadata_table, stack: Some(stack), settings })
+    }
+
+    /// `RequestLifetimeSecs` as the flag has it.
+    pub(super) fn request_lifetime_secs(&self) -> Option<u64> {
+        self.parameters.request_lifetime_secs
     }
 }
 
@@ -209,11 +168,6 @@ pub(super) fn table_of<'a>(stack: &'a Stack, logical_id: &str) -> Option<&'a Str
 }
 
 impl CallerArgs {
-    /// Whether another server stands in for AWS.
-    pub(super) fn is_elsewhere(&self) -> bool {
-        self.endpoint_url.is_some()
-    }
-
     /// The flags that were given, for commands that are printed. Those of the aws command have the same names.
     pub(super) fn for_shell(&self) -> String {
         shell::flags(&[
@@ -235,9 +189,13 @@ impl CallerArgs {
 
 impl Place {
     /// The names and types of the tables' keys, as DynamoDB describes them.
-    pub(super) async fn schema(&self) -> Result<TableSchema, Failure> {
+    async fn described(&self) -> Result<TableSchema, Failure> {
         let separator = self.settings.schema.separator;
         Ok(self.operator.schema(&self.main_table, &self.metadata_table, separator).await?)
+    }
+
+    fn directory(&self, settings: Settings) -> Directory {
+        self.operator.directory(&self.main_table, &self.metadata_table, settings)
     }
 }
 
@@ -260,12 +218,6 @@ impl ParameterArgs {
         })
     }
 
-    /// Whether the flags name all settings that are pinned.
-    fn name_all(&self) -> bool {
-        let times = [self.lease_secs, self.request_lifetime_secs];
-        self.separator.is_some() && times.iter().all(Option::is_some)
-    }
-
     /// Takes from what is pinned whatever the flags leave out.
     fn complete(&self, settings: &mut Settings, pinned: &Pinned) {
         if self.separator.is_none() {
@@ -281,69 +233,51 @@ impl ParameterArgs {
 }
 
 impl Connection {
-    pub(super) fn items(&self) -> DynamoItemStore {
-        self.operator.items(&self.main_table, &self.settings.schema)
-    }
-
     pub(super) fn reader(&self) -> Reader {
         Reader::new(self.directory())
     }
 
+    pub(super) fn directory(&self) -> Directory {
+        self.place.directory(self.place.settings.clone())
+    }
+
     /// A directory over items of which what can be understood is read.
     pub(super) fn directory_bearing_damage(&self) -> Directory {
-        let (main, metadata) = (&self.main_table, &self.metadata_table);
-        let mut world = self.operator.world(main, metadata, &self.settings.schema);
-        world.items = Arc::new(self.items().bearing_damage());
-        Directory::new(world, self.settings.clone())
+        let Place { operator, main_table, metadata_table, settings, .. } = &self.place;
+        let mut world = operator.world(main_table, metadata_table, &settings.schema);
+        let items = operator.items(main_table, &settings.schema);
+        world.items = Arc::new(items.bearing_damage());
+        Directory::new(world, settings.clone())
     }
 
     /// All collections there are.
     pub(super) fn catalog(&self) -> DynamoRecordStore {
-        self.operator.records(&self.metadata_table, &self.settings.schema)
-    }
-
-    /// A reader of these settings.
-    pub(super) fn reader_with(&self, settings: Settings) -> Reader {
-        Reader::new(self.directory_with(settings))
-    }
-
-    /// This connection, with what it reads from now on counted by `meter`.
-    pub(super) fn metered(&self, meter: &ReadMeter) -> Self {
-        Self { operator: self.operator.metered(meter), ..self.clone() }
+        let Place { operator, metadata_table, settings, .. } = &self.place;
+        operator.records(metadata_table, &settings.schema)
     }
 
     /// The tables, as CloudWatch calls them.
     pub(super) fn measured(&self) -> MeasuredTables {
+        let resources = self.place.stack.as_ref().map(|stack| &stack.resources);
         MeasuredTables {
-            main: self.main_table.clone(),
-            metadata: self.metadata_table.clone(),
-            rebalance_function: self.rebalance_function.clone(),
+            main: self.place.main_table.clone(),
+            metadata: self.place.metadata_table.clone(),
+            rebalance_function: resources.and_then(|of| of.get("RebalanceFunction").cloned()),
         }
-    }
-
-    /// The caller, for requests beside those of the core.
-    pub(super) fn operator(&self) -> &Operator {
-        &self.operator
-    }
-
-    pub(super) fn main_table(&self) -> &str {
-        &self.main_table
-    }
-
-    pub(super) fn settings(&self) -> &Settings {
-        &self.settings
     }
 
     /// How the tables call and type their keys.
     pub(super) fn schema(&self) -> &TableSchema {
-        &self.settings.schema
+        &self.place.settings.schema
     }
 
     /// This connection for a command that writes, which needs pinned settings. Those of a stack it pins itself, and
     /// flags that name all of them. Defaults may not be those of the stack, so it waits until that has
     /// pinned its own, and takes them.
     pub(super) async fn until_pinned(&self) -> Result<PinnedConnection, Failure> {
-        let Some(flags) = &self.incomplete else { return Ok(PinnedConnection(self.clone())) };
+        if self.pins() {
+            return Ok(PinnedConnection(self.clone()));
+        }
         let directory = self.directory();
         let mut until = None;
         let pinned = loop {
@@ -357,26 +291,23 @@ impl Connection {
                 Deadline::after(directory.now(), PINNED_WITHIN)
             });
             if until.remaining(directory.now()).is_zero() {
-                return Err(nothing_is_pinned().into());
+                let why = "no settings are pinned, as no function of the stack has written anything or was called by its \
+                           schedule: does RebalanceFunction run? To pin them before there is a stack, name --separator, \
+                           --lease-secs and --request-lifetime-secs";
+                return Err(Error::new(Code::SettingsMismatch, why).into());
             }
             tokio::time::sleep(LOOK_EVERY).await;
         };
         let mut connection = self.clone();
-        flags.complete(&mut connection.settings, &pinned);
+        connection.flags.complete(&mut connection.place.settings, &pinned);
         Ok(PinnedConnection(connection))
     }
 
-    /// The stack that the tables were found by.
-    pub(super) fn stack_name(&self) -> Option<&str> {
-        self.stack_name.as_deref()
-    }
-
-    pub(super) fn directory(&self) -> Directory {
-        self.directory_with(self.settings.clone())
-    }
-
-    fn directory_with(&self, settings: Settings) -> Directory {
-        self.operator.directory(&self.main_table, &self.metadata_table, settings)
+    /// Whether whoever writes by it pins the settings: a stack or the flags have named all that are pinned.
+    pub(super) fn pins(&self) -> bool {
+        let ParameterArgs { separator, lease_secs, request_lifetime_secs, .. } = self.flags;
+        let times = lease_secs.zip(request_lifetime_secs);
+        self.stack_name.is_some() || (separator.is_some() && times.is_some())
     }
 }
 
@@ -394,33 +325,29 @@ impl PinnedConnection {
         self.0
     }
 
-    /// This connection, with what it reads from now on counted by `meter`.
-    pub(super) fn metered(&self, meter: &ReadMeter) -> Self {
-        Self(self.0.metered(meter))
-    }
-
     /// A writer like those of the functions. What its throttles say about shard counts is acted on as the
     /// stack has it, unless `grows` forbids it.
     pub(super) async fn writer(&self, grows: bool) -> Result<Writer, Failure> {
-        let mut settings = self.settings.clone();
+        let Place { operator, main_table: table, settings, .. } = &self.place;
+        let mut settings = settings.clone();
         // Plain programs may write what the stack does not let grow.
-        if !grows || !self.knows_grow_keys {
+        let knows_grow_keys = self.stack_name.is_some() || self.flags.grow_keys.is_some();
+        if !grows || !knows_grow_keys {
             settings.scaling = ScalingPolicy { mode: ScalingMode::Off, ..settings.scaling };
         }
         if self.stack_name.is_none() {
             // No flag says it, and an item that expires is put in another way while items move.
-            settings.ttl_attribute = match self.operator.ttl_attribute(&self.main_table).await {
+            settings.ttl_attribute = match operator.ttl_attribute(table).await {
                 Ok(attribute) => attribute,
                 Err(Unseen::NotSupported) => None,
                 Err(why) => {
-                    let table = &self.main_table;
                     let why = format!("DescribeTimeToLive of table {table}: {why}");
                     return Err(Failure::connection(why));
                 }
             };
         }
         // An import has a pace of its own for each shard.
-        Ok(Writer::new(self.writing(self.directory_with(settings))).unpaced())
+        Ok(Writer::new(self.writing(self.place.directory(settings))).unpaced())
     }
 
     /// A directory that a command writes by.
@@ -429,16 +356,8 @@ impl PinnedConnection {
     }
 
     fn writing(&self, directory: Directory) -> Directory {
-        if self.incomplete.is_none() { directory.pinning() } else { directory }
+        if self.pins() { directory.pinning() } else { directory }
     }
-}
-
-/// The error of a command that would write before anything is pinned.
-fn nothing_is_pinned() -> Error {
-    let why = "no settings are pinned, as no function of the stack has written anything or was called by its \
-               schedule: does RebalanceFunction run? To pin them before there is a stack, name --separator, \
-               --lease-secs and --request-lifetime-secs";
-    Error::new(Code::SettingsMismatch, why)
 }
 
 /// The moment by which the next step must have been done. Refusals are tried again until then.
@@ -502,6 +421,21 @@ mod tests {
         assert_eq!(
             settings_of(&stack.parameters),
             Err("its parameter Separator is missing".to_owned())
+        );
+    }
+
+    #[test]
+    fn regression_the_shards_were_counted_under_the_default_keys() {
+        let mut parameters = parameters();
+        for (name, value) in
+            [("PartitionKeyName", "airport"), ("SortKeyName", "departure"), ("Separator", "_")]
+        {
+            parameters.insert(name.to_owned(), value.to_owned());
+        }
+        let schema = settings_of(&parameters).expect("settings").schema;
+        assert_eq!(
+            (schema.partition_key_name.as_str(), schema.sort_key_name.as_str(), schema.separator),
+            ("airport", "departure", Separator::Underscore)
         );
     }
 

@@ -1,13 +1,11 @@
 //! The tables of `dynashard console`: those of the other commands, and what CloudWatch counts of them.
 
-use dynashard_aws_operator::{ReadMeter, is_on_this_machine};
-use dynashard_console::{Prices, Tables, UsagePace};
-use dynashard_core::Scaler;
-use dynashard_core::ports::UsageSource;
+use dynashard_aws_operator::is_on_this_machine;
+use dynashard_console::{Tables, UsagePace};
 
 use super::Failure;
 use super::connect::ConnectArgs;
-use crate::console::only_looking;
+use crate::console::Found;
 
 /// Where the tables are, and who counts what they consume.
 #[derive(Debug, clap::Args)]
@@ -22,45 +20,32 @@ pub(crate) struct ConsoleConnectArgs {
 
 impl ConsoleConnectArgs {
     /// The tables, as the page reads them.
-    pub(crate) async fn tables(
-        &self,
-        allows_changes: bool,
-        prices: Option<Prices>,
-    ) -> Result<Tables, Failure> {
-        let (watched, asked) = (ReadMeter::default(), ReadMeter::default());
+    pub(crate) async fn tables(&self, allows_changes: bool) -> Result<Tables, Failure> {
         let mut connection = self.connect.connect().await?;
-        let mut scaler = None;
+        let mut pins = None;
         if allows_changes {
-            let pinned = Box::pin(connection.until_pinned()).await?.metered(&asked);
-            scaler = Some(Scaler::new(pinned.writing_directory()));
+            let pinned = Box::pin(connection.until_pinned()).await?;
+            pins = Some(pinned.pins());
             connection = pinned.into_inner();
         }
-        let watching = connection.metered(&watched);
-        let connection = connection.metered(&asked);
-        let settings = connection.settings();
-        let measured = connection.measured();
+        let tables = connection.measured();
         // Whatever is elsewhere may be CloudWatch by another name, which is paid for.
         let is_local = self.cloudwatch_url.as_deref().is_some_and(is_of_this_machine);
         let pace = if is_local { UsagePace::LOCAL } else { UsagePace::AWS };
-        let pace = UsagePace { moves_are_known: measured.rebalance_function.is_some(), ..pace };
+        let pace = UsagePace { moves_are_known: tables.rebalance_function.is_some(), ..pace };
         // A server that stands in for DynamoDB need not stand in for CloudWatch.
-        let is_asked = self.cloudwatch_url.is_some() || !self.connect.caller().is_elsewhere();
-        let usage = is_asked.then(|| {
-            let source = connection.operator().usage(self.cloudwatch_url.as_deref(), measured);
-            (Box::new(source) as Box<dyn UsageSource>, pace)
-        });
-        let name = connection.stack_name().unwrap_or_else(|| connection.main_table());
-        Ok(Tables {
-            place: format!("{name}, {}", connection.operator().place()),
-            scaling: settings.scaling.mode,
-            reader: connection.reader_with(only_looking(settings.clone())),
-            watcher: watching.reader_with(only_looking(settings.clone())),
-            scaler,
-            usage,
-            watched_rcu: Box::new(move || watched.consumed_rcu()),
-            asked_rcu: Box::new(move || asked.consumed_rcu()),
-            prices,
-        })
+        let is_asked = self.cloudwatch_url.is_some() || self.connect.caller.endpoint_url.is_none();
+        let operator = connection.place.operator.clone();
+        let name = connection.stack_name.as_deref().unwrap_or_else(|| &connection.place.main_table);
+        let found = Found {
+            place: format!("{name}, {}", operator.place()),
+            operator,
+            tables,
+            settings: connection.place.settings.clone(),
+            pins,
+            usage: is_asked.then(|| (self.cloudwatch_url.clone(), pace)),
+        };
+        Ok(found.tables())
     }
 }
 

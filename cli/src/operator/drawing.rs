@@ -11,8 +11,8 @@ use plotters::prelude::*;
 use super::Failure;
 
 /// Whoever shows the picture has the font.
-const FONT: &str = "sans-serif";
-pub(super) const INK: RGBColor = RGBColor(40, 40, 40);
+pub(crate) const FONT: &str = "sans-serif";
+pub(crate) const INK: RGBColor = RGBColor(40, 40, 40);
 
 /// The palette of Okabe and Ito, which people with any kind of colour vision can tell apart.
 pub(super) const COLORS: [RGBColor; 6] = [
@@ -24,8 +24,8 @@ pub(super) const COLORS: [RGBColor; 6] = [
     RGBColor(86, 180, 233),
 ];
 
-pub(super) type Failed = DrawingAreaErrorKind<<SVGBackend<'static> as DrawingBackend>::ErrorType>;
-pub(super) type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+pub(crate) type Failed = DrawingAreaErrorKind<<SVGBackend<'static> as DrawingBackend>::ErrorType>;
+pub(crate) type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 pub(super) type Chart<'a> =
     ChartContext<'a, SVGBackend<'a>, Cartesian2d<RangedCoordf64, RangedCoordf64>>;
 
@@ -55,7 +55,7 @@ pub(super) fn write(path: &Path, drawn: Result<String, String>) -> Result<(), Fa
 }
 
 /// An SVG of a size in CSS pixels, on a ground of its own.
-pub(super) fn svg(
+pub(crate) fn svg(
     size: (u32, u32),
     draw: impl FnOnce(&Area<'_>) -> Result<(), Failed>,
 ) -> Result<String, String> {
@@ -98,10 +98,10 @@ pub(super) fn axes<'a>(
 }
 
 /// Names the lines that were drawn.
-pub(super) fn legend(chart: &mut Chart<'_>, place: SeriesLabelPosition) -> Result<(), Failed> {
+pub(super) fn legend(chart: &mut Chart<'_>) -> Result<(), Failed> {
     chart
         .configure_series_labels()
-        .position(place)
+        .position(SeriesLabelPosition::UpperLeft)
         .background_style(WHITE.mix(0.85))
         .border_style(INK.mix(0.3))
         .label_font((FONT, 16).into_font().color(&INK))

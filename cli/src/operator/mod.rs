@@ -8,7 +8,7 @@ mod connect;
 mod console;
 pub(crate) mod decisions;
 pub(crate) mod doctor;
-mod drawing;
+pub(crate) mod drawing;
 pub(crate) mod export;
 mod files;
 pub(crate) mod import;
@@ -25,7 +25,6 @@ mod shell;
 pub(crate) mod simulate;
 pub(crate) mod verify;
 
-use std::fmt;
 use std::time::Duration;
 
 use dynashard_api::problem::Problem;
@@ -35,51 +34,45 @@ use dynashard_keys::PartitionKey;
 use serde::Serialize;
 
 use crate::signals::{INTERRUPTED, TerminationSignals};
-use crate::streams::Unwritten;
 
-pub(crate) use adopt::{AdoptArgs, run as adopt};
 pub(crate) use connect::settings_of;
 pub(crate) use console::ConsoleConnectArgs;
-pub(crate) use decisions::{DecisionsArgs, run as decisions};
-pub(crate) use doctor::{DoctorArgs, run as doctor};
-pub(crate) use export::{ExportArgs, run as export};
-pub(crate) use import::{ImportArgs, run as import};
-pub(crate) use keys::{KeysArgs, run as keys};
-pub(crate) use plan::{PlanArgs, run as plan};
 pub(crate) use planning::prices;
-pub(crate) use query::{QueryArgs, run as query};
-pub(crate) use scale::{ScaleArgs, run as scale};
-pub(crate) use settings::{SettingsArgs, run as settings};
-pub(crate) use simulate::{SimulateArgs, run as simulate};
-pub(crate) use verify::{VerifyArgs, run as verify};
 
 /// For how long a request is sent again that was throttled or not answered.
 const PATIENCE: Duration = Duration::from_mins(1);
 
 /// Why a command could not do what was asked, in one line: with the code of the API, where it has
 /// one.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, thiserror::Error)]
+#[error("{code}: {detail}")]
 pub(crate) struct Failure {
-    code: &'static str,
-    detail: String,
+    pub(crate) code: &'static str,
+    pub(crate) detail: String,
 }
 
 impl Failure {
-    /// The code, and the sentence.
-    pub(crate) fn into_parts(self) -> (&'static str, String) {
-        (self.code, self.detail)
-    }
-
     /// The tables or their stack could not be reached.
     fn connection(detail: String) -> Self {
         Self { code: "connection_failed", detail }
     }
+}
 
-    /// The result could not be printed.
-    fn output(error: &Unwritten) -> Self {
-        Self { code: Unwritten::CODE, detail: error.detail() }
+/// Why a command has ended before it was done.
+enum Stopped {
+    /// By a signal.
+    Interrupted,
+    Failed(Failure),
+}
+
+impl<E: Into<Failure>> From<E> for Stopped {
+    fn from(failure: E) -> Self {
+        Self::Failed(failure.into())
     }
 }
+
+/// The code of a command whose reader has closed stdout: that has what it wants.
+const UNREAD: &str = "unread";
 
 /// The signals that end a command.
 fn signals() -> Result<TerminationSignals, Failure> {
@@ -95,12 +88,6 @@ async fn until_interrupted<T>(
     tokio::select! {
         done = work => done.map(Some),
         () = signals.received() => Ok(None),
-    }
-}
-
-impl fmt::Display for Failure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.code, self.detail)
     }
 }
 

@@ -56,6 +56,17 @@ impl Output {
         }
     }
 
+    /// Prints a line of JSON that first says what it is, if JSON was asked for.
+    pub(super) fn event(&mut self, event: &'static str, value: &impl Serialize) {
+        #[derive(Serialize)]
+        struct Event<'a, T> {
+            event: &'static str,
+            #[serde(flatten)]
+            value: &'a T,
+        }
+        self.json(&Event { event, value });
+    }
+
     /// Prints a line for people, unless JSON was asked for.
     pub(super) fn text(&mut self, line: impl Display) {
         if !self.json {
@@ -67,13 +78,12 @@ impl Output {
     pub(super) fn failure(&mut self, pk: Option<&str>, failure: &Failure) {
         #[derive(Serialize)]
         struct Failed<'a> {
-            event: &'static str,
             #[serde(skip_serializing_if = "Option::is_none")]
             pk: Option<&'a str>,
             #[serde(flatten)]
             failure: &'a Failure,
         }
-        self.json(&Failed { event: "error", pk, failure });
+        self.event("error", &Failed { pk, failure });
         match pk {
             Some(pk) => note!("dynashard: {pk:?}: {}", printable(&failure.to_string())),
             None => note!("dynashard: {}", printable(&failure.to_string())),
@@ -88,7 +98,7 @@ impl Output {
 }
 
 /// Text with what a terminal would obey written out: keys and column names are others' words.
-fn printable(text: &str) -> Cow<'_, str> {
+pub(super) fn printable(text: &str) -> Cow<'_, str> {
     let is_obeyed = |c: char| c.is_control() && c != '\n';
     if !text.contains(is_obeyed) {
         return text.into();

@@ -1,18 +1,41 @@
-//! What `plan` and `simulate` have in common: the prices, and what they refuse.
+//! What `keys`, `plan` and `simulate` have in common, which work on figures and files alone: how they end, the prices, and
+//! what they refuse.
 
 use std::fs;
 use std::path::Path;
+use std::process::ExitCode;
 
 use dynashard_planning::cost::{PriceList, Prices};
 use serde::de::DeserializeOwned;
 
 use super::Failure;
+use super::output::Output;
+use crate::streams::Unwritten;
 
-/// The exit status for figures and files that nothing can be made from.
-pub(super) const BAD_INPUT: u8 = 2;
+/// How a command ended that did not fail.
+pub(super) enum Ended {
+    Done,
+    /// Nothing was calculated, since rows could not be read. They were printed.
+    BadRows,
+}
+
+/// The exit status for figures, keys and files that nothing can be made from.
+const BAD_INPUT: u8 = 2;
 
 /// The project's own prices.
 const PRICES: &str = include_str!("../../../data/prices-us-east-1.json");
+
+/// Reports a failure, and ends the command.
+pub(super) fn end(mut output: Output, ended: Result<Ended, Failure>) -> ExitCode {
+    if let Err(failure) = &ended {
+        output.failure(None, failure);
+    }
+    output.end(match ended {
+        Ok(Ended::Done) => ExitCode::SUCCESS,
+        Err(failure) if failure.code == Unwritten::CODE => ExitCode::FAILURE,
+        Ok(Ended::BadRows) | Err(_) => ExitCode::from(BAD_INPUT),
+    })
+}
 
 /// The prices of a file, or the project's own.
 pub(crate) fn prices(path: Option<&Path>) -> Result<Prices, Failure> {

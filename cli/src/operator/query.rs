@@ -14,7 +14,7 @@ use serde::Serialize;
 
 use super::connect::{ConnectArgs, Connection, deadline};
 use super::output::{Activity, Output};
-use super::{Failure, INTERRUPTED, partition_key, signals};
+use super::{Failure, INTERRUPTED, Stopped, UNREAD, partition_key, signals};
 use crate::streams::Unwritten;
 
 #[derive(Debug, clap::Args)]
@@ -82,15 +82,15 @@ pub(crate) async fn run(args: QueryArgs) -> ExitCode {
     let mut progress = Progress::default();
     let ended = Box::pin(query(&args, &mut progress)).await;
     let (status, failure) = match ended {
-        Ok(Ended::Done) => (ExitCode::SUCCESS, None),
+        Ok(()) => (ExitCode::SUCCESS, None),
+        Err(Stopped::Interrupted) => (ExitCode::from(INTERRUPTED), None),
         // `head` has its lines.
-        Ok(Ended::Unread) => return ExitCode::SUCCESS,
-        Ok(Ended::Interrupted) => (ExitCode::from(INTERRUPTED), None),
-        Err(failure) => (ExitCode::FAILURE, Some(failure)),
+        Err(Stopped::Failed(failure)) if failure.code == UNREAD => return ExitCode::SUCCESS,
+        Err(Stopped::Failed(failure)) => (ExitCode::FAILURE, Some(failure)),
     };
     let mut output = Output::new(args.json);
     if failure.is_none() || progress.has_begun {
-        output.json(&progress.end());
+        output.json(&progress);
     }
     if let Some(cursor) = &progress.cursor {
         note!("dynashard: continue with --cursor {cursor}");
@@ -101,31 +101,13 @@ pub(crate) async fn run(args: QueryArgs) -> ExitCode {
     output.end(status)
 }
 
-/// How a query that did not fail has ended.
-enum Ended {
-    /// Everything that was asked for was printed.
-    Done,
-    /// The reader of stdout closed it.
-    Unread,
-    Interrupted,
-}
-
-/// How far it has come: all of this was printed.
-#[derive(Debug, Default)]
+/// How far it has come: all of this was printed. With `--json` it is the last line.
+#[derive(Debug, Default, Serialize)]
 struct Progress {
+    #[serde(skip)]
     has_begun: bool,
     /// Where to go on, as long as the end was not reached.
     cursor: Option<String>,
-    shards: u32,
-    items: u64,
-    items_read: u64,
-    consumed_rcu: f64,
-}
-
-/// The last line with `--json`.
-#[derive(Serialize)]
-struct End<'a> {
-    cursor: Option<&'a str>,
     shards: u32,
     items: u64,
     items_read: u64,
@@ -141,14 +123,9 @@ impl Progress {
         self.consumed_rcu += page.consumed_rcu;
         self.cursor = page.cursor;
     }
-
-    fn end(&self) -> End<'_> {
-        let Self { shards, items, items_read, consumed_rcu, .. } = *self;
-        End { cursor: self.cursor.as_deref(), shards, items, items_read, consumed_rcu }
-    }
 }
 
-async fn query(args: &QueryArgs, progress: &mut Progress) -> Result<Ended, Failure> {
+async fn query(args: &QueryArgs, progress: &mut Progress) -> Result<(), Stopped> {
     // A cursor that was given is where to go on until a page was printed.
     progress.cursor.clone_from(&args.cursor);
     let mut signals = signals()?;
@@ -160,20 +137,20 @@ async fn query(args: &QueryArgs, progress: &mut Progress) -> Result<Ended, Failu
     loop {
         let page = tokio::select! {
             page = Box::pin(page(&reader, &query)) => page?,
-            () = signals.received() => return Ok(Ended::Interrupted),
+            () = signals.received() => return Err(Stopped::Interrupted),
         };
-        match print(connection.schema(), &query.partition, &page) {
-            Ok(()) => {}
-            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(Ended::Unread),
-            Err(error) => return Err(Failure::output(&Unwritten::of(error))),
-        }
+        let printed = print(connection.schema(), &query.partition, &page).map_err(Unwritten);
+        printed.map_err(|error| Failure {
+            code: if error.is_closed() { UNREAD } else { Unwritten::CODE },
+            detail: error.detail(),
+        })?;
         progress.add(page);
         activity.says(|| {
             let Progress { items, shards, consumed_rcu, .. } = progress;
             format!("{}: {items} items from {shards} shards, {consumed_rcu:.0} read units", args.pk)
         });
         if !args.all || progress.cursor.is_none() {
-            return Ok(Ended::Done);
+            return Ok(());
         }
         query.cursor.clone_from(&progress.cursor);
     }

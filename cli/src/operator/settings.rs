@@ -5,10 +5,10 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use dynashard_aws_operator::Operator;
-use dynashard_core::{ChangeableSetting, Deadline, Pinned, PinnedTime, SettingsChange};
+use dynashard_core::{ChangeableSetting, Deadline, Directory, Pinned, PinnedTime, SettingsChange};
 use serde::Serialize;
 
-use super::connect::{ConnectArgs, Connection, Directory, deadline};
+use super::connect::{ConnectArgs, Connection, deadline};
 use super::output::{Activity, Output};
 use super::{Failure, INTERRUPTED, PATIENCE, signals};
 
@@ -93,11 +93,11 @@ async fn carry_out(
         let (from, to) = (time.accepted.as_secs(), time.next.unwrap_or_default().as_secs());
         note!("dynashard: {name} may be {from} or {to} now");
         let value = change.value.as_secs();
-        let Some(stack) = connection.stack_name() else {
+        let Some(stack) = connection.stack_name.as_deref() else {
             note!("dynashard: deploy {name}={value}, and run this again with --deployed");
             return Ok(pinned);
         };
-        until_deployed(stack, change, connection.operator(), output).await?;
+        until_deployed(stack, change, &connection.place.operator, output).await?;
     }
     let activity = Activity::begin(!output.is_json());
     activity.says(|| format!("{name}: waiting until nobody acts under a longer value"));
@@ -131,7 +131,6 @@ async fn until_deployed(
 /// The settings as a line of JSON.
 #[derive(Serialize)]
 struct SettingsView<'a> {
-    event: &'static str,
     format: u64,
     partition_key_name: &'a str,
     sort_key_name: &'a str,
@@ -159,15 +158,14 @@ impl From<PinnedTime> for TimeView {
 
 fn show(pinned: Option<&Pinned>, output: &mut Output) -> ExitCode {
     let Some(pinned) = pinned else {
-        output.json(&serde_json::json!({ "event": "settings", "format": null }));
+        output.event("settings", &serde_json::json!({ "format": null }));
         output.text(
             "nothing is pinned yet: the stack's functions do that with the first write, or within a minute",
         );
         return ExitCode::SUCCESS;
     };
     let Pinned { format, schema, lease_term, request_lifetime, ttl_attributes, .. } = pinned;
-    output.json(&SettingsView {
-        event: "settings",
+    let view = SettingsView {
         format: *format,
         partition_key_name: &schema.partition_key_name,
         sort_key_name: &schema.sort_key_name,
@@ -176,7 +174,8 @@ fn show(pinned: Option<&Pinned>, output: &mut Output) -> ExitCode {
         lease_secs: (*lease_term).into(),
         request_lifetime_secs: (*request_lifetime).into(),
         ttl_attributes,
-    });
+    };
+    output.event("settings", &view);
     for (name, value) in [
         ("PartitionKeyName", schema.partition_key_name.as_str()),
         ("SortKeyName", schema.sort_key_name.as_str()),

@@ -93,7 +93,7 @@ Examples:
 
 pub(crate) async fn run(args: VerifyArgs) -> ExitCode {
     let mut output = Output::new(args.json);
-    let mut summary = Summary::default();
+    let mut summary = Summary { clean: true, ..Summary::default() };
     let checking = Box::pin(check(&args, &mut output, &mut summary));
     let checked = until_interrupted(checking).await;
     if let Err(failure) = &checked {
@@ -165,7 +165,7 @@ async fn collection(
     match outcome {
         Ok(verification) => {
             summary.add(&verification);
-            output.json(&CollectionLine::of(partition, &verification));
+            output.event("collection", &CollectionLine::of(partition, &verification));
             print(partition, &verification, &shown, output);
         }
         Err(error) => {
@@ -186,7 +186,16 @@ struct Report<'a> {
 
 impl VerifyObserver for Report<'_> {
     fn found(&mut self, finding: &Finding) {
-        self.output.json(&FindingLine::of(self.partition, finding));
+        let line = FindingLine {
+            pk: self.partition.as_str(),
+            sk: SortKeyJson(&finding.sort),
+            kind: finding.kind.as_str(),
+            shard: finding.shard.get(),
+            home: finding.home.map(dynashard_keys::ShardId::get),
+            generation: finding.generation.get(),
+            repaired: finding.repaired,
+        };
+        self.output.event("finding", &line);
         let shown = self.shown.entry(finding.kind).or_default();
         if shown.len() < SHOWN {
             shown.push(finding.clone());
@@ -257,7 +266,6 @@ fn print(
 /// `{"event":"finding", ...}`
 #[derive(Serialize)]
 struct FindingLine<'a> {
-    event: &'static str,
     pk: &'a str,
     sk: SortKeyJson<'a>,
     kind: &'static str,
@@ -268,37 +276,9 @@ struct FindingLine<'a> {
     repaired: bool,
 }
 
-impl<'a> FindingLine<'a> {
-    fn of(partition: &'a PartitionKey, finding: &'a Finding) -> Self {
-        Self {
-            event: "finding",
-            pk: partition.as_str(),
-            sk: SortKeyJson(&finding.sort),
-            kind: finding.kind.as_str(),
-            shard: finding.shard.get(),
-            home: finding.home.map(dynashard_keys::ShardId::get),
-            generation: finding.generation.get(),
-            repaired: finding.repaired,
-        }
-    }
-}
-
-#[derive(Serialize)]
-struct TallyJson {
-    found: u64,
-    repaired: u64,
-}
-
-impl From<Tally> for TallyJson {
-    fn from(Tally { found, repaired }: Tally) -> Self {
-        Self { found, repaired }
-    }
-}
-
 /// `{"event":"collection", ...}`
 #[derive(Serialize)]
 struct CollectionLine<'a> {
-    event: &'static str,
     pk: &'a str,
     number_of_shards: u32,
     generation: u64,
@@ -310,7 +290,7 @@ struct CollectionLine<'a> {
     waiting_to_move: u64,
     markers_to_remove: u64,
     layout_changed: bool,
-    findings: BTreeMap<&'static str, TallyJson>,
+    findings: BTreeMap<&'static str, BTreeMap<&'static str, u64>>,
     clean: bool,
     items_read: u64,
     consumed_rcu: f64,
@@ -319,11 +299,12 @@ struct CollectionLine<'a> {
 impl<'a> CollectionLine<'a> {
     fn of(partition: &'a PartitionKey, verification: &Verification) -> Self {
         let metadata = &verification.metadata;
-        let tally = |kind| verification.findings.get(&kind).copied().unwrap_or_default();
-        let findings = FindingKind::ALL.map(|kind| (kind.as_str(), tally(kind).into()));
+        let findings = FindingKind::ALL.map(|kind| {
+            let tally = verification.findings.get(&kind).copied().unwrap_or_default();
+            (kind.as_str(), [("found", tally.found), ("repaired", tally.repaired)].into())
+        });
         let by_shard = verification.live_items.iter();
         Self {
-            event: "collection",
             pk: partition.as_str(),
             number_of_shards: metadata.number_of_shards.get(),
             generation: metadata.generation.get(),
@@ -344,9 +325,8 @@ impl<'a> CollectionLine<'a> {
 }
 
 /// `{"event":"summary", ...}`
-#[derive(Serialize)]
+#[derive(Default, Serialize)]
 struct Summary {
-    event: &'static str,
     collections: u64,
     items: u64,
     found: u64,
@@ -358,21 +338,6 @@ struct Summary {
     /// A signal has ended it.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     interrupted: bool,
-}
-
-impl Default for Summary {
-    fn default() -> Self {
-        Self {
-            event: "summary",
-            collections: 0,
-            items: 0,
-            found: 0,
-            repaired: 0,
-            failed: 0,
-            clean: true,
-            interrupted: false,
-        }
-    }
 }
 
 impl Summary {
@@ -396,7 +361,7 @@ impl Summary {
     }
 
     fn print(&self, output: &mut Output) {
-        output.json(self);
+        output.event("summary", self);
         let Self { collections, items, found, repaired, failed, .. } = self;
         if *collections == 0 && (*failed > 0 || self.interrupted) {
             return;

@@ -1,59 +1,44 @@
 //! `dynashard adopt --check`: what stands in the way of an adoption, and the plan if nothing does.
 
-use std::cell::RefCell;
 use std::path::Path;
 use std::process::ExitCode;
 
-use dynashard_aws_operator::{Operator, Stack, TableState};
+use dynashard_aws_operator::Stack;
 use dynashard_core::GrowKeys;
 use dynashard_core::ports::Clock as _;
-use dynashard_keys::Separator;
+use futures_util::TryStreamExt;
 use serde::Serialize;
 use serde_json::Value;
 
 use super::super::Failure;
-use super::super::check::{self, Check, Status, Totals};
+use super::super::check::{self, Check, Totals};
 use super::super::files::replace;
 use super::super::output::{Activity, Output};
 use super::description::{self, Surroundings};
-use super::judge::{self, Finding};
+use super::judge;
 use super::plan::{Parameters, Plan};
-use super::source::Position;
-use super::state::{FORMAT, Progress, StateFile, Subject};
-use super::survey::{Lens, Survey};
-use super::{
-    AdoptArgs, NOT_EXAMINED, PROBLEMS_FOUND, owned_by, owner, parameter, policy, scan_of,
-    undescribed, uses,
-};
+use super::state::{FORMAT, Position, Progress, StateFile, Subject};
+use super::survey::{Lens, Survey, example};
+use super::{AdoptArgs, Found, NOT_EXAMINED, PROBLEMS_FOUND, owner, parameter, policy, uses};
 use crate::clock::Stopwatch;
 
 /// Looks at the table, and reports.
 pub(super) async fn run(args: &AdoptArgs, output: &mut Output) -> Result<ExitCode, Failure> {
-    let operator = args.caller.connect().await?;
-    let stack = match &args.stack_name {
-        Some(name) => Some(operator.stack(name).await?),
-        None => None,
-    };
-    if let (Some(stack), true) = (&stack, args.policy.is_some() || !args.operator_role.is_empty()) {
-        owned_by(stack, &args.table)?;
-    }
-    let is_in_use = stack.as_ref().is_some_and(|stack| uses(stack, &args.table));
-    let state = operator.table(&args.table).await.map_err(|why| undescribed(&args.table, &why))?;
-    let wanted = match args.separator {
-        None => parameter::<Separator>(stack.as_ref(), "Separator")?,
-        given => given,
-    };
+    let found = Found::by(args).await?;
+    let Found { stack, state, separator: wanted, .. } = &found;
+    let (stack, wanted) = (stack.as_ref(), *wanted);
+    let is_in_use = stack.is_some_and(|stack| uses(stack, &args.table));
     let grow_keys = match &args.grow_keys {
-        None => parameter::<GrowKeys>(stack.as_ref(), "GrowKeys")?.unwrap_or_default(),
+        None => parameter::<GrowKeys>(stack, "GrowKeys")?.unwrap_or_default(),
         Some(given) => given.clone(),
     };
 
-    let around = surroundings(args, &operator, &state).await;
-    let mut checks = description::keys(&state);
-    checks.extend(description::checks(&args.table, &state, &around));
-    let schema = description::schema(&state, wanted.unwrap_or_default()).ok();
+    let around = surroundings(&found).await;
+    let mut checks = description::keys(state);
+    checks.extend(description::checks(&args.table, state, &around));
+    let schema = found.schema().ok();
     if let Some(schema) = &schema {
-        checks.push(owner::check(args, &operator, schema, stack.as_ref()).await);
+        checks.push(owner::check(&found, schema).await);
     }
     let survey = match &schema {
         Some(schema) if !args.skip_scan => {
@@ -63,7 +48,7 @@ pub(super) async fn run(args: &AdoptArgs, output: &mut Output) -> Result<ExitCod
                 local_indexes: state.local_indexes.len(),
                 is_in_use,
             };
-            Some(survey(args, &operator, &state, lens, output).await?)
+            Some(survey(&found, lens, output).await?)
         }
         _ => None,
     };
@@ -76,12 +61,11 @@ pub(super) async fn run(args: &AdoptArgs, output: &mut Output) -> Result<ExitCod
             Some(_) => "the items were not read",
             None => "the items were not read: the keys stand in the way",
         };
-        checks.push(Check::new("items", Status::Unknown, seen));
+        checks.push(Check::unknown("items", seen));
         Some(wanted.unwrap_or_default())
     };
     let totals = Totals::of(&checks);
     let mut report = Report {
-        event: "adopt",
         table: &args.table,
         adoptable: totals.problems == 0 && survey.is_some() && around.ttl.is_ok(),
         scan_begun: begun,
@@ -95,17 +79,17 @@ pub(super) async fn run(args: &AdoptArgs, output: &mut Output) -> Result<ExitCod
     };
     if let (0, Some(schema), Some(separator)) = (totals.problems, &schema, separator) {
         let ttl = around.ttl.as_ref().ok().map(|ttl| ttl.clone().unwrap_or_default());
-        let (table, file) = (args.table.as_str(), policy_file(args));
+        let table = args.table.as_str();
+        let file = args.policy.as_deref().unwrap_or(Path::new("policy.json")).display().to_string();
         let parameters = Parameters::new(table, schema, separator, ttl, grow_keys.to_string());
         report.plan = Some(Plan::new(
             parameters,
-            &state.arn,
+            (table, &state.arn),
             args.stack_name.as_deref(),
             &file,
             &args.caller.for_shell(),
         ));
-        let stack = stack.as_ref().filter(|_| is_in_use);
-        let roles = stack.and_then(|stack| roles(args, stack));
+        let roles = stack.filter(|_| is_in_use).and_then(|stack| roles(args, stack));
         report.policy =
             roles.map(|roles| policy::policy(&state.arn, &roles, &grow_keys, separator));
         if report.policy.is_none() && args.policy.is_some() {
@@ -114,7 +98,7 @@ pub(super) async fn run(args: &AdoptArgs, output: &mut Output) -> Result<ExitCod
         }
     }
     for finding in survey.iter().flat_map(judge::findings) {
-        output.json(&FindingLine { event: "finding", finding });
+        output.event("finding", &finding);
     }
     report.print(args, output)?;
     Ok(match (totals.problems, report.adoptable) {
@@ -124,7 +108,7 @@ pub(super) async fn run(args: &AdoptArgs, output: &mut Output) -> Result<ExitCod
     })
 }
 
-async fn surroundings(args: &AdoptArgs, operator: &Operator, state: &TableState) -> Surroundings {
+async fn surroundings(Found { args, operator, state, .. }: &Found<'_>) -> Surroundings {
     let table = &args.table;
     Surroundings {
         caller: args.caller.for_shell(),
@@ -139,12 +123,11 @@ async fn surroundings(args: &AdoptArgs, operator: &Operator, state: &TableState)
 
 /// Reads every item, from where an earlier run has ended.
 async fn survey(
-    args: &AdoptArgs,
-    operator: &Operator,
-    state: &TableState,
+    found: &Found<'_>,
     lens: Lens<'_>,
     output: &Output,
 ) -> Result<(u64, Survey), Failure> {
+    let Found { args, operator, state, .. } = found;
     let schema = lens.schema;
     let now = operator.clock().now().wall.as_secs();
     let subject = Subject {
@@ -155,40 +138,37 @@ async fn survey(
         grow_keys: lens.grow_keys.to_string(),
         is_in_use: lens.is_in_use,
     };
-    let file = args.state.clone().map(|path| StateFile::new(path, subject, schema));
+    let file = args.state.clone().map(|path| StateFile::new(path, subject, schema.clone()));
     let earlier = file.as_ref().map(|file| file.load(now)).transpose()?.flatten();
     let activity = Activity::begin(!output.is_json());
     if let (Some(earlier), Some(file)) = (&earlier, &file) {
         activity.notes(&format!(
             "dynashard: continuing from {}, behind {} items; it was begun at {} (epoch seconds), {} minutes \
              ago",
-            file.path().display(),
+            file.path.display(),
             earlier.survey.items,
             earlier.begun,
             now.saturating_sub(earlier.begun) / 60
         ));
     }
-    let progress = earlier.unwrap_or_else(|| Progress::new(args.segments, now));
+    let mut progress = earlier.unwrap_or_else(|| Progress::new(args.segments, now));
     let begun = (progress.survey.items, Stopwatch::start());
-    let positions = progress.positions.clone();
-    let progress = RefCell::new(progress);
-    scan_of(args, operator, state)
-        .read(&positions, false, async |segment, page| {
-            let mut progress = progress.borrow_mut();
-            for item in &page.items {
-                progress.survey.observe(item, lens);
-            }
-            progress.survey.consumed_rcu += page.consumed_rcu;
-            progress.positions[segment] = page.next.clone().map_or(Position::End, Position::After);
-            activity.says(|| describe(&progress.survey, state.items, begun));
-            file.as_ref().map_or(Ok(()), |file| file.save(&progress, schema))
-        })
-        .await?;
+    let scan = found.scan();
+    let mut pages = scan.pages(progress.begins(schema)?, false);
+    while let Some((segment, page)) = pages.try_next().await? {
+        for item in &page.items {
+            progress.survey.observe(item, lens);
+        }
+        progress.survey.consumed_rcu += page.consumed_rcu;
+        let after = |key| Position::After(example(&key, schema));
+        progress.positions[segment.number as usize] = page.next.map_or(Position::End, after);
+        activity.says(|| describe(&progress.survey, state.items, begun));
+        file.as_ref().map_or(Ok(()), |file| file.save(&progress))?;
+    }
     if let Some(file) = &file {
         file.remove();
     }
-    let Progress { begun, survey, .. } = progress.into_inner();
-    Ok((begun, survey))
+    Ok((progress.begun, progress.survey))
 }
 
 /// The progress, for people. `begun` is what was read before, and since when.
@@ -217,23 +197,9 @@ fn roles(args: &AdoptArgs, stack: &Stack) -> Option<Vec<String>> {
     Some(of_stack.chain(args.operator_role.iter().cloned()).collect())
 }
 
-fn policy_file(args: &AdoptArgs) -> String {
-    let file = args.policy.as_deref().unwrap_or(Path::new("policy.json"));
-    file.display().to_string()
-}
-
-/// `{"event":"finding", ...}`
-#[derive(Serialize)]
-struct FindingLine {
-    event: &'static str,
-    #[serde(flatten)]
-    finding: Finding,
-}
-
 /// `{"event":"adopt", ...}`
 #[derive(Serialize)]
 struct Report<'a> {
-    event: &'static str,
     table: &'a str,
     adoptable: bool,
     /// When the items began to be read, in epoch seconds; null if they were left out.
@@ -251,7 +217,7 @@ struct Report<'a> {
 
 impl Report<'_> {
     fn print(&self, args: &AdoptArgs, output: &mut Output) -> Result<(), Failure> {
-        output.json(self);
+        output.event("adopt", self);
         check::print(&self.checks, output);
         output.text(self.totals);
         let table = self.table;

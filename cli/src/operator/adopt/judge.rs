@@ -34,7 +34,9 @@ pub(super) fn checks(survey: &Survey, wanted: Option<Separator>, is_in_use: bool
         }
         kind(oddity, &tally)
     });
-    [read(survey), separator(survey, wanted)].into_iter().chain(kinds).collect()
+    let Survey { items, bytes, consumed_rcu, .. } = survey;
+    let read = format!("{items} items of {bytes} bytes, read with {consumed_rcu:.1} read units");
+    [Check::ok("items", read), separator(survey, wanted)].into_iter().chain(kinds).collect()
 }
 
 /// What was found, one for each kind and separator.
@@ -65,12 +67,6 @@ pub(super) fn chosen_separator(survey: &Survey, wanted: Option<Separator>) -> Op
     }
 }
 
-fn read(survey: &Survey) -> Check {
-    let Survey { items, bytes, consumed_rcu, .. } = survey;
-    let seen = format!("{items} items of {bytes} bytes, read with {consumed_rcu:.1} read units");
-    Check::ok("items", seen)
-}
-
 fn separator(survey: &Survey, wanted: Option<Separator>) -> Check {
     const CHECK: &str = "separator";
     let in_use = |separator: &Separator| {
@@ -98,7 +94,7 @@ fn separator(survey: &Survey, wanted: Option<Separator>) -> Check {
             Some(free) => format!("choose another separator, as {free}: {why}"),
             None => format!("rename these partition keys: {why}"),
         };
-        return Check::new(CHECK, Status::Problem, in_use(&wanted)).advise(advice);
+        return Check::problem(CHECK, in_use(&wanted)).advise(advice);
     }
     let fewest = Separator::ALL.into_iter().min_by_key(|each| survey.suffixed(*each).count);
     let fewest = fewest.unwrap_or_default();
@@ -106,7 +102,7 @@ fn separator(survey: &Survey, wanted: Option<Separator>) -> Check {
         "all six separators are in use: {}",
         Separator::ALL.iter().map(in_use).collect::<Vec<_>>().join("; ")
     );
-    Check::new(CHECK, Status::Problem, seen).advise(format!(
+    Check::problem(CHECK, seen).advise(format!(
         "rename the partition keys that end in {:?} and a number, which are the fewest: {why}",
         fewest.as_str()
     ))

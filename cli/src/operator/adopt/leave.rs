@@ -2,31 +2,29 @@
 //! items.
 
 use std::cell::RefCell;
-use std::fmt::Debug;
 use std::process::ExitCode;
 
 use dynashard_aws::DynamoRecordStore;
-use dynashard_aws_operator::{Operator, ScanPage, Stack, Stripped, TableState};
+use dynashard_aws_operator::{ScanPage, Stack, Stripped};
 use dynashard_core::ports::{CollectionCatalog, ReadRecords, StoreError};
 use dynashard_core::{
     Attributes, Code, CollectionMetadata, Error, Phase, Pinned, Settings, TableSchema, item_bytes,
 };
-use dynashard_keys::{PartitionKey, Separator, ShardCount, SortKeyType};
+use dynashard_keys::{PartitionKey, Separator, ShardCount};
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use serde::Serialize;
 
 use super::super::Failure;
 use super::super::budget::Budget;
-use super::super::check::{self, Check, Status, Totals};
+use super::super::check::{self, Check, Totals};
 use super::super::connect::deadline;
 use super::super::output::{Activity, Output};
 use super::super::patience::patiently;
+use super::super::scan::all_segments;
 use super::super::shell::{flags, quoted};
-use super::description;
 use super::leftovers::Leftovers;
-use super::source::Position;
 use super::survey::{FORWARDED, is_dynashards};
-use super::{AdoptArgs, PROBLEMS_FOUND, owned_by, parameter, scan_of, undescribed};
+use super::{AdoptArgs, Found, PROBLEMS_FOUND};
 use crate::clock::Stopwatch;
 use crate::numbers::float;
 
@@ -38,41 +36,35 @@ const SIDE_BY_SIDE: usize = 8;
 
 /// Looks at the metadata and at the items, and removes what is left in them if that was asked for.
 pub(super) async fn run(args: &AdoptArgs, output: &mut Output) -> Result<ExitCode, Failure> {
-    let operator = args.caller.connect().await?;
-    let stack = match &args.stack_name {
-        Some(name) => Some(operator.stack(name).await?),
-        None => None,
-    };
-    if let Some(stack) = &stack {
-        owned_by(stack, &args.table)?;
-    }
-    let metadata_table = metadata_table(args, stack.as_ref())?;
-    let state = operator.table(&args.table).await.map_err(|why| undescribed(&args.table, &why))?;
-    let own = match args.separator {
-        None => parameter::<Separator>(stack.as_ref(), "Separator")?,
-        given => given,
-    };
-    let described = description::schema(&state, own.unwrap_or_default())
-        .map_err(|_| Failure::connection(format!("table {} cannot be a main table", args.table)))?;
-    let pinned = pinned(&operator, &metadata_table, &args.table, &described).await?;
-    let schema = agreed(&args.table, described, own, pinned.as_ref())?;
+    let found = Found::by(args).await?;
+    let Found { operator, stack, separator, .. } = &found;
+    let (table, stack) = (&args.table, stack.as_ref());
+    let of_stack = stack.and_then(|stack| stack.resources.get("MetadataTable"));
+    let metadata_table = args.leave.metadata_table.as_ref().or(of_stack).ok_or_else(|| {
+        Failure::connection("the stack has no MetadataTable; is it dynashard's?".to_owned())
+    })?;
+    let described = found.schema()?;
+    let settings = Settings { schema: described.clone(), ..Settings::default() };
+    let directory = operator.directory(table, metadata_table, settings);
+    // Nothing is pinned if nobody has ever written through the application.
+    let pinned = directory.pinned().read(deadline(&directory)).await?;
+    let schema = agreed(table, described, *separator, pinned.as_ref())?;
 
-    let store = operator.records(&metadata_table, &schema);
-    let way = Way { args, metadata_table: &metadata_table, separator: schema.separator };
-    let leftovers = leftovers(args, &operator, &state, &schema, output).await?;
+    let store = operator.records(metadata_table, &schema);
+    let flags = flags_of(args, metadata_table, schema.separator);
+    let leftovers = leftovers(&found, &schema, output).await?;
     // A collection that grows during the scan is found only by who looks at the collections later: at rest
     // with one shard by then, it has its items where they belong.
-    let mut checks = vec![collections(&store, &way, output).await?];
-    checks.extend(stack.as_ref().map(scaling));
-    checks.extend(leftovers.checks(&args.table, &way.flags()));
+    let mut checks = vec![collections(&store, &flags, output).await?];
+    checks.extend(stack.map(scaling));
+    checks.extend(leftovers.checks(table, &flags));
     let mut removed = None;
     if args.leave.remove_attributes {
         if Totals::of(&checks).problems > 0 {
             let seen = "nothing was removed, since something else stands in the way";
-            checks.push(Check::new("removal", Status::Problem, seen));
+            checks.push(Check::problem("removal", seen));
         } else {
-            let removal = remove(args, &operator, &state, &schema, output).await?;
-            let table = &args.table;
+            let removal = remove(&found, &schema, output).await?;
             let owner = patiently(async || operator.owner(table, &schema).await).await?;
             if let Some(owner) = owner {
                 patiently(async || operator.release(table, &schema, &owner).await).await?;
@@ -84,10 +76,9 @@ pub(super) async fn run(args: &AdoptArgs, output: &mut Output) -> Result<ExitCod
         }
     }
     let totals = Totals::of(&checks);
-    let plain = is_plain(totals, &leftovers);
+    let plain = totals.problems == 0 && leftovers.suffixes_for_good.count == 0;
     let report = Report {
-        event: "leave",
-        table: &args.table,
+        table,
         plain,
         items: leftovers.items,
         items_in_other_shards: leftovers.other_shards.count,
@@ -103,23 +94,6 @@ pub(super) async fn run(args: &AdoptArgs, output: &mut Output) -> Result<ExitCod
     Ok(if plain { ExitCode::SUCCESS } else { ExitCode::from(PROBLEMS_FOUND) })
 }
 
-/// Whether a client without dynashard finds every item where it looks for it.
-fn is_plain(totals: Totals, leftovers: &Leftovers) -> bool {
-    totals.problems == 0 && leftovers.suffixes_for_good.count == 0
-}
-
-/// The settings that the metadata table holds; nothing if nobody has ever written through the application.
-async fn pinned(
-    operator: &Operator,
-    metadata_table: &str,
-    main_table: &str,
-    schema: &TableSchema,
-) -> Result<Option<Pinned>, Failure> {
-    let settings = Settings { schema: schema.clone(), ..Settings::default() };
-    let directory = operator.directory(main_table, metadata_table, settings);
-    Ok(directory.pinned().read(deadline(&directory)).await?)
-}
-
 /// The keys and the separator of the table: those that are pinned, since the items lie by them. `own` is the
 /// separator that a flag or the stack names.
 fn agreed(
@@ -129,31 +103,21 @@ fn agreed(
     pinned: Option<&Pinned>,
 ) -> Result<TableSchema, Failure> {
     let Some(Pinned { schema: pinned, .. }) = pinned else { return Ok(described) };
-    let differs = |what: &str, pinned: &dyn Debug, other: &dyn Debug| {
-        let why = format!("the pinned {what} is {pinned:?}, and that of {table} is {other:?}");
-        Err(Error::new(Code::SettingsMismatch, why).into())
+    let keys = |schema: &TableSchema| {
+        let TableSchema { partition_key_name, sort_key_name, sort_key_type, .. } = schema;
+        [partition_key_name, sort_key_name, sort_key_type.as_str()].map(str::to_owned)
     };
-    if pinned.partition_key_name != described.partition_key_name {
-        let [theirs, ours] = [&pinned.partition_key_name, &described.partition_key_name];
-        return differs("PartitionKeyName", theirs, ours);
-    }
-    if pinned.sort_key_name != described.sort_key_name {
-        return differs("SortKeyName", &pinned.sort_key_name, &described.sort_key_name);
-    }
-    if pinned.sort_key_type != described.sort_key_type {
-        let types = [pinned.sort_key_type, described.sort_key_type].map(SortKeyType::as_str);
-        return differs("SortKeyType", &types[0], &types[1]);
-    }
-    match own {
-        Some(own) if own != pinned.separator => {
-            let why = format!(
-                "the pinned Separator is {}, and the one that was named is {own}",
-                pinned.separator
-            );
-            Err(Error::new(Code::SettingsMismatch, why).into())
-        }
-        _ => Ok(pinned.clone()),
-    }
+    let names = ["PartitionKeyName", "SortKeyName", "SortKeyType"].into_iter();
+    let mut keys = names.zip(keys(pinned)).zip(keys(&described));
+    let differing = keys.find(|((_, pinned), described)| pinned != described);
+    let why = if let Some(((name, pinned), described)) = differing {
+        format!("the pinned {name} is {pinned:?}, and that of {table} is {described:?}")
+    } else if let Some(own) = own.filter(|own| *own != pinned.separator) {
+        format!("the pinned Separator is {}, and the one that was named is {own}", pinned.separator)
+    } else {
+        return Ok(pinned.clone());
+    };
+    Err(Error::new(Code::SettingsMismatch, why).into())
 }
 
 /// Whether the stack leaves the collections as they are.
@@ -163,47 +127,24 @@ fn scaling(stack: &Stack) -> Check {
         Some("off") => Check::ok(CHECK, "nothing grows: ScalingMode is off"),
         mode => {
             let mode = mode.unwrap_or("missing");
-            Check::new(CHECK, Status::Problem, format!("the stack's ScalingMode is {mode}"))
+            Check::problem(CHECK, format!("the stack's ScalingMode is {mode}"))
                 .advise("deploy ScalingMode=off, or collections spread again")
         }
     }
 }
 
-fn metadata_table(args: &AdoptArgs, stack: Option<&Stack>) -> Result<String, Failure> {
-    let of_stack = || stack.and_then(|stack| stack.resources.get("MetadataTable")).cloned();
-    args.leave.metadata_table.clone().or_else(of_stack).ok_or_else(|| {
-        Failure::connection("the stack has no MetadataTable; is it dynashard's?".to_owned())
-    })
-}
-
-/// How to reach the tables, as the other commands take it.
-struct Way<'a> {
-    args: &'a AdoptArgs,
-    metadata_table: &'a str,
-    separator: Separator,
-}
-
-impl Way<'_> {
-    /// The command that brings a collection to one shard, for a shell.
-    fn command(&self, partition: &PartitionKey) -> String {
-        let pk = quoted(partition.as_str());
-        format!("dynashard scale{} --pk {pk} --shards 1", self.flags())
-    }
-
-    /// The flags by which the other commands find the tables.
-    fn flags(&self) -> String {
-        let Self { args, metadata_table, separator } = self;
-        let separator = (*separator != Separator::default()).then_some(separator.as_str());
-        let tables = match &args.stack_name {
-            Some(stack) => flags(&[("--stack-name", Some(stack))]),
-            None => flags(&[
-                ("--main-table", Some(&args.table)),
-                ("--metadata-table", Some(metadata_table)),
-                ("--separator", separator),
-            ]),
-        };
-        tables + &args.caller.for_shell()
-    }
+/// The flags by which the other commands find the tables, for a shell.
+fn flags_of(args: &AdoptArgs, metadata_table: &str, separator: Separator) -> String {
+    let separator = (separator != Separator::default()).then_some(separator.as_str());
+    let tables = match &args.stack_name {
+        Some(stack) => flags(&[("--stack-name", Some(stack))]),
+        None => flags(&[
+            ("--main-table", Some(&args.table)),
+            ("--metadata-table", Some(metadata_table)),
+            ("--separator", separator),
+        ]),
+    };
+    tables + &args.caller.for_shell()
 }
 
 /// What a collection has to do before the table is plain; nothing if it rests with one shard.
@@ -221,10 +162,11 @@ fn in_the_way(metadata: &CollectionMetadata) -> Option<String> {
     }
 }
 
-/// Looks at each collection that was ever changed. In memory are those of a page.
+/// Looks at each collection that was ever changed. In memory are those of a page. By `flags` other commands find the
+/// tables.
 async fn collections(
     store: &DynamoRecordStore,
-    way: &Way<'_>,
+    flags: &str,
     output: &mut Output,
 ) -> Result<Check, Failure> {
     const CHECK: &str = "collections";
@@ -250,13 +192,9 @@ async fn collections(
             all += 1;
             let Some(why) = why else { continue };
             left += 1;
-            let command = way.command(&partition);
-            output.json(&CollectionLine {
-                event: "collection",
-                pk: partition.as_str(),
-                why: &why,
-                command: &command,
-            });
+            let pk = partition.as_str();
+            let command = format!("dynashard scale{flags} --pk {} --shards 1", quoted(pk));
+            output.event("collection", &CollectionLine { pk, why: &why, command: &command });
             if shown.len() < SHOWN {
                 shown.push(format!("{partition:?}: {why}: {command}"));
             }
@@ -277,7 +215,7 @@ async fn collections(
         output.text(format_args!("and {} more; --json prints all", left - SHOWN as u64));
     }
     let seen = format!("{left} of {all} collections do not rest with one shard");
-    Ok(Check::new(CHECK, Status::Problem, seen).advise(
+    Ok(Check::problem(CHECK, seen).advise(
         "deploy ScalingMode=off, run these commands, and wait until markers are removed: about a minute \
          after a change has closed",
     ))
@@ -285,35 +223,22 @@ async fn collections(
 
 /// Reads every item, strongly.
 async fn leftovers(
-    args: &AdoptArgs,
-    operator: &Operator,
-    state: &TableState,
+    found: &Found<'_>,
     schema: &TableSchema,
     output: &Output,
 ) -> Result<Leftovers, Failure> {
     let activity = Activity::begin(!output.is_json());
-    let leftovers = RefCell::new(Leftovers::default());
-    read(args, operator, state, async |_, page: &ScanPage| {
-        let mut leftovers = leftovers.borrow_mut();
+    let mut leftovers = Leftovers::default();
+    let scan = found.scan();
+    let mut pages = scan.pages(all_segments(found.args.segments).collect(), true);
+    while let Some((_, page)) = pages.try_next().await? {
         for item in &page.items {
             leftovers.observe(item, schema);
         }
         leftovers.consumed_rcu += page.consumed_rcu;
-        activity.says(|| format!("{} of about {} items", leftovers.items, state.items));
-        Ok(())
-    })
-    .await?;
-    Ok(leftovers.into_inner())
-}
-
-async fn read(
-    args: &AdoptArgs,
-    operator: &Operator,
-    state: &TableState,
-    on_page: impl AsyncFn(usize, &ScanPage) -> Result<(), Failure>,
-) -> Result<(), Failure> {
-    let positions = (0..args.segments).map(|_| Position::Start).collect::<Vec<_>>();
-    scan_of(args, operator, state).read(&positions, true, on_page).await
+        activity.says(|| format!("{} of about {} items", leftovers.items, found.state.items));
+    }
+    Ok(leftovers)
 }
 
 /// What a removal has done.
@@ -327,27 +252,25 @@ struct Removal {
 
 impl Removal {
     fn check(self) -> Check {
-        const CHECK: &str = "removal";
         let Self { removed, changed, consumed_wcu } = self;
         let seen = format!(
             "`_ds_v` and `_ds_g` were removed from {removed} items, with {consumed_wcu:.0} write units"
         );
         if changed == 0 {
-            return Check::ok(CHECK, seen);
+            return Check::ok("removal", seen);
         }
-        let seen = format!("{seen}; {changed} were written or deleted meanwhile");
-        Check::new(CHECK, Status::Warning, seen).advise("run the same command again")
+        Check::warning("removal", format!("{seen}; {changed} were written or deleted meanwhile"))
+            .advise("run the same command again")
     }
 }
 
 /// Takes the attributes off every item that has them.
 async fn remove(
-    args: &AdoptArgs,
-    operator: &Operator,
-    state: &TableState,
+    found: &Found<'_>,
     schema: &TableSchema,
     output: &Output,
 ) -> Result<Removal, Failure> {
+    let Found { args, operator, .. } = found;
     let activity = Activity::begin(!output.is_json());
     let clock = Stopwatch::start();
     let budget = RefCell::new(Budget::new(args.leave.write_units.get(), clock.elapsed()));
@@ -372,19 +295,20 @@ async fn remove(
         Ok::<(), Failure>(())
     };
     let strip = &strip;
-    read(args, operator, state, async |_, page: &ScanPage| {
+    let scan = found.scan();
+    let pages = scan.pages(all_segments(args.segments).collect(), true);
+    let strip_page = async |(_, page): (_, ScanPage)| {
         let own = page.items.iter().filter(|item| is_dynashards(item));
         let items = own.filter(|item| !item.contains_key(FORWARDED));
         stream::iter(items.map(strip)).buffer_unordered(SIDE_BY_SIDE).try_collect::<()>().await
-    })
-    .await?;
+    };
+    pages.try_for_each_concurrent(args.segments as usize, strip_page).await?;
     Ok(removal.into_inner())
 }
 
 /// `{"event":"collection", ...}`
 #[derive(Serialize)]
 struct CollectionLine<'a> {
-    event: &'static str,
     pk: &'a str,
     why: &'a str,
     command: &'a str,
@@ -393,7 +317,6 @@ struct CollectionLine<'a> {
 /// `{"event":"leave", ...}`
 #[derive(Serialize)]
 struct Report<'a> {
-    event: &'static str,
     table: &'a str,
     /// Whether a client without dynashard finds every item where it looks for it.
     plain: bool,
@@ -413,7 +336,7 @@ struct Report<'a> {
 
 impl Report<'_> {
     fn print(&self, output: &mut Output) {
-        output.json(self);
+        output.event("leave", self);
         check::print(&self.checks, output);
         output.text(self.totals);
         let table = self.table;
@@ -427,8 +350,9 @@ impl Report<'_> {
 
 #[cfg(test)]
 mod tests {
-    use dynashard_keys::Placement;
+    use dynashard_keys::{Placement, SortKeyType};
 
+    use super::super::super::check::Status;
     use super::*;
 
     fn pinned(schema: TableSchema) -> Pinned {

@@ -111,7 +111,7 @@ impl Leftovers {
         }
         let Self { versions, generations, .. } = self;
         let seen = format!("{versions} items have `_ds_v` and {generations} have `_ds_g`");
-        Check::new(CHECK, Status::Warning, seen).advise(
+        Check::warning(CHECK, seen).advise(
             "plain clients may leave them; once the stack is deleted, --remove-attributes \
              --stack-is-deleted removes them",
         )

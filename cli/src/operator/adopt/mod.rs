@@ -8,7 +8,6 @@ mod leftovers;
 mod owner;
 mod plan;
 mod policy;
-mod source;
 mod state;
 mod survey;
 
@@ -19,7 +18,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use dynashard_aws_operator::{Operator, Stack, TableState, Unseen};
-use dynashard_core::GrowKeys;
+use dynashard_core::{GrowKeys, TableSchema};
 use dynashard_keys::Separator;
 
 use super::connect::{CallerArgs, table_of};
@@ -183,20 +182,62 @@ pub(crate) async fn run(args: AdoptArgs) -> ExitCode {
 async fn act(args: &AdoptArgs, output: &mut Output) -> Result<ExitCode, Failure> {
     match &args.take_over {
         Some(owned_by) => owner::take_over(args, owned_by, output).await,
-        None if args.leave.leave => leave::run(args, output).await,
+        None if args.leave.leave => Box::pin(leave::run(args, output)).await,
         None => check::run(args, output).await,
     }
 }
 
-/// The table, to be read at the rate that was asked for, or that leaves most to others.
-fn scan_of(args: &AdoptArgs, operator: &Operator, table: &TableState) -> TableScan {
-    let of_provisioned = |(read, _): (u64, u64)| {
-        NonZeroU32::new(u32::try_from(read / 4).unwrap_or(u32::MAX)).unwrap_or(NonZeroU32::MIN)
-    };
-    let default = table.provisioned.map_or(DEFAULT_READ_UNITS, of_provisioned);
-    let of_segment = float(table.bytes) / f64::from(args.segments);
-    TableScan::new(operator, &args.table, Some(ReadRate::new(args.read_units.unwrap_or(default))))
-        .with_segments_of(of_segment)
+/// The table, and the stack that uses it or is to, if it was named.
+struct Found<'a> {
+    args: &'a AdoptArgs,
+    operator: Operator,
+    stack: Option<Stack>,
+    state: TableState,
+    /// As the flag names it, or the stack.
+    separator: Option<Separator>,
+}
+
+impl<'a> Found<'a> {
+    async fn by(args: &'a AdoptArgs) -> Result<Self, Failure> {
+        let (operator, table) = (args.caller.connect().await?, &args.table);
+        let stack = match &args.stack_name {
+            Some(name) => Some(operator.stack(name).await?),
+            None => None,
+        };
+        let is_to_be_used =
+            args.leave.leave || args.policy.is_some() || !args.operator_role.is_empty();
+        if is_to_be_used && stack.as_ref().is_some_and(|stack| !uses(stack, table)) {
+            let why = format!(
+                "the stack uses another main table than {table}; check --stack-name and --table"
+            );
+            return Err(Failure::connection(why));
+        }
+        let state = operator.table(table).await.map_err(|why| undescribed(table, &why))?;
+        let separator = match args.separator {
+            None => parameter(stack.as_ref(), "Separator")?,
+            given => given,
+        };
+        Ok(Self { args, operator, stack, state, separator })
+    }
+
+    /// The keys of the table, if it can be a main table.
+    fn schema(&self) -> Result<TableSchema, Failure> {
+        let schema = description::schema(&self.state, self.separator.unwrap_or_default());
+        let table = &self.args.table;
+        schema.map_err(|_| Failure::connection(format!("table {table} cannot be a main table")))
+    }
+
+    /// The table, to be read at the rate that was asked for, or that leaves most to others.
+    fn scan(&self) -> TableScan {
+        let Self { args, operator, state, .. } = self;
+        let of_provisioned = |(read, _): (u64, u64)| {
+            NonZeroU32::new(u32::try_from(read / 4).unwrap_or(u32::MAX)).unwrap_or(NonZeroU32::MIN)
+        };
+        let default = state.provisioned.map_or(DEFAULT_READ_UNITS, of_provisioned);
+        let rate = ReadRate::new(Some(args.read_units.unwrap_or(default)));
+        TableScan::new(operator, &args.table, rate)
+            .with_segments_of(float(state.bytes) / f64::from(args.segments))
+    }
 }
 
 /// A parameter of a stack, read as the flag of the same meaning is.
@@ -212,16 +253,6 @@ where
 /// Whether a table is the main table of a stack.
 fn uses(stack: &Stack, table: &str) -> bool {
     table_of(stack, "MainTable").is_some_and(|name| name == table)
-}
-
-/// Refuses a stack that has another main table.
-fn owned_by(stack: &Stack, table: &str) -> Result<(), Failure> {
-    if uses(stack, table) {
-        return Ok(());
-    }
-    let why =
-        format!("the stack uses another main table than {table}; check --stack-name and --table");
-    Err(Failure::connection(why))
 }
 
 /// A table that cannot be described cannot be looked at.

@@ -2,44 +2,37 @@
 
 use std::process::ExitCode;
 
-use dynashard_aws_operator::{Operator, Stack};
 use dynashard_core::TableSchema;
-use dynashard_keys::Separator;
 use serde::Serialize;
 
-use super::super::check::{Check, Status};
+use super::super::check::Check;
 use super::super::connect::table_of;
 use super::super::output::Output;
 use super::super::patience::patiently;
 use super::super::{Failure, shell};
-use super::{AdoptArgs, PROBLEMS_FOUND, description, undescribed};
+use super::{AdoptArgs, Found, PROBLEMS_FOUND};
 
 /// Whether the stack that is to use a table, or any, may serve it.
-pub(super) async fn check(
-    args: &AdoptArgs,
-    operator: &Operator,
-    schema: &TableSchema,
-    stack: Option<&Stack>,
-) -> Check {
+pub(super) async fn check(found: &Found<'_>, schema: &TableSchema) -> Check {
     const CHECK: &str = "owner";
+    let Found { args, operator, stack, .. } = found;
     let metadata_table = match patiently(async || operator.owner(&args.table, schema).await).await {
         Ok(Some(owner)) => owner.metadata_table,
         Ok(None) => return Check::ok(CHECK, "the table belongs to no stack"),
         Err(why) => {
-            let (_, why) = why.into_parts();
-            let seen = format!("whose the table is could not be read: {why}");
+            let seen = format!("whose the table is could not be read: {}", why.detail);
             let advice = format!("allow dynamodb:GetItem on the table {}", args.table);
-            return Check::new(CHECK, Status::Unknown, seen).advise(advice);
+            return Check::unknown(CHECK, seen).advise(advice);
         }
     };
     let seen = format!("the table belongs to the stack with the metadata table {metadata_table}");
-    let own = stack.and_then(|stack| table_of(stack, "MetadataTable"));
+    let own = stack.as_ref().and_then(|stack| table_of(stack, "MetadataTable"));
     if own.is_some_and(|own| *own == metadata_table) {
         return Check::ok(CHECK, seen);
     }
     let (table, metadata_table) = (shell::quoted(&args.table), shell::quoted(&metadata_table));
     let caller = args.caller.for_shell();
-    Check::new(CHECK, Status::Problem, seen).advise(format!(
+    Check::problem(CHECK, seen).advise(format!(
         "only one stack can serve it: deploy that one, or bring its collections back to one shard (dynashard adopt \
          --leave), delete it, and run dynashard adopt --table {table} --take-over {metadata_table}{caller}"
     ))
@@ -51,12 +44,8 @@ pub(super) async fn take_over(
     owned_by: &str,
     output: &mut Output,
 ) -> Result<ExitCode, Failure> {
-    let operator = args.caller.connect().await?;
-    let table = &args.table;
-    let state = operator.table(table).await.map_err(|why| undescribed(table, &why))?;
-    // The key of the item that names the owner has no separator in it.
-    let schema = description::schema(&state, Separator::default())
-        .map_err(|_| Failure::connection(format!("table {table} cannot be a main table")))?;
+    let found = Found::by(args).await?;
+    let (table, operator, schema) = (&args.table, &found.operator, found.schema()?);
     let owner = patiently(async || operator.owner(table, &schema).await).await?;
     let is_owned = owner.is_some();
     let released = match owner {
@@ -70,7 +59,7 @@ pub(super) async fn take_over(
         Some(owner) => patiently(async || operator.release(table, &schema, &owner).await).await?,
         None => false,
     };
-    output.json(&Report { event: "take_over", table, metadata_table: owned_by, released });
+    output.event("take_over", &Report { table, metadata_table: owned_by, released });
     output.text(match (is_owned, released) {
         (_, true) => {
             format!("{table} belongs to nobody now: the next stack that serves it claims it")
@@ -86,7 +75,6 @@ pub(super) async fn take_over(
 /// `{"event":"take_over", ...}`
 #[derive(Serialize)]
 struct Report<'a> {
-    event: &'static str,
     table: &'a str,
     /// The owner's.
     metadata_table: &'a str,

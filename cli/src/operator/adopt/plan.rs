@@ -2,26 +2,13 @@
 
 use dynashard_core::TableSchema;
 use dynashard_keys::{Separator, SortKeyType};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use super::super::shell::{flags, quoted};
 
-/// The parameters to deploy the template with.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "PascalCase")]
-pub(super) struct Parameters {
-    pub(super) existing_main_table: String,
-    pub(super) partition_key_name: String,
-    pub(super) sort_key_name: String,
-    pub(super) sort_key_type: &'static str,
-    pub(super) separator: &'static str,
-    /// `None` if nobody could see by which attribute items expire.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) ttl_attribute: Option<String>,
-    pub(super) grow_keys: String,
-    /// Nothing grows until all writers are known.
-    pub(super) scaling_mode: &'static str,
-}
+/// The parameters to deploy the template with, in its order. One that nobody could see is missing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Parameters(Vec<(&'static str, String)>);
 
 /// What to do, and in which order.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -30,6 +17,12 @@ pub(super) struct Plan {
     /// The command that deploys the template with them, for a shell.
     pub(super) deploy: String,
     pub(super) steps: Vec<String>,
+}
+
+impl Serialize for Parameters {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().map(|(name, value)| (name, value)))
+    }
 }
 
 impl Parameters {
@@ -41,44 +34,38 @@ impl Parameters {
         ttl_attribute: Option<String>,
         grow_keys: String,
     ) -> Self {
-        Self {
-            existing_main_table: table.to_owned(),
-            partition_key_name: schema.partition_key_name.clone(),
-            sort_key_name: schema.sort_key_name.clone(),
-            sort_key_type: match schema.sort_key_type {
-                SortKeyType::String => "S",
-                SortKeyType::Number => "N",
-            },
-            separator: separator.as_str(),
-            ttl_attribute,
-            grow_keys,
-            scaling_mode: "off",
-        }
+        let sort_key_type = match schema.sort_key_type {
+            SortKeyType::String => "S",
+            SortKeyType::Number => "N",
+        };
+        let parameters = [
+            ("ExistingMainTable", Some(table.to_owned())),
+            ("PartitionKeyName", Some(schema.partition_key_name.clone())),
+            ("SortKeyName", Some(schema.sort_key_name.clone())),
+            ("SortKeyType", Some(sort_key_type.to_owned())),
+            ("Separator", Some(separator.to_string())),
+            ("TtlAttribute", ttl_attribute),
+            ("GrowKeys", Some(grow_keys)),
+            // Nothing grows until all writers are known.
+            ("ScalingMode", Some("off".to_owned())),
+        ];
+        Self(parameters.into_iter().filter_map(|(name, value)| Some((name, value?))).collect())
     }
 
-    fn pairs(&self) -> Vec<(&'static str, &str)> {
-        let pairs = [
-            ("ExistingMainTable", Some(self.existing_main_table.as_str())),
-            ("PartitionKeyName", Some(self.partition_key_name.as_str())),
-            ("SortKeyName", Some(self.sort_key_name.as_str())),
-            ("SortKeyType", Some(self.sort_key_type)),
-            ("Separator", Some(self.separator)),
-            ("TtlAttribute", self.ttl_attribute.as_deref()),
-            ("GrowKeys", Some(self.grow_keys.as_str())),
-            ("ScalingMode", Some(self.scaling_mode)),
-        ];
-        let set = pairs.into_iter().filter_map(|(name, value)| Some((name, value?)));
-        // The template's own default, and nothing that a shell would have to carry.
-        set.filter(|(_, value)| !value.is_empty()).collect()
+    /// The value of a parameter, unless nobody could see it.
+    fn get(&self, name: &str) -> Option<&str> {
+        let found = self.0.iter().find(|(other, _)| *other == name);
+        found.map(|(_, value)| value.as_str())
     }
 
     /// The arguments of `sam deploy` for a shell.
     fn overrides(&self) -> String {
-        let set = self.pairs().into_iter().map(|(name, value)| {
+        // What is empty is the template's own default, and nothing that a shell would have to carry.
+        let set = self.0.iter().filter(|(_, value)| !value.is_empty()).map(|(name, value)| {
             // SAM takes a value in double quotes where it has spaces or quotes.
             let is_plain = !value.contains([' ', '"', '\\', '\'']);
             let value = if is_plain {
-                value.to_owned()
+                value.clone()
             } else {
                 format!("\"{}\"", value.replace('\\', "\\\\").replace('"', "\\\""))
             };
@@ -89,11 +76,11 @@ impl Parameters {
 }
 
 impl Plan {
-    /// The plan for a table with this ARN. `stack` is its name, if it is known, `policy` the file of the
+    /// The plan for a table with its ARN. `stack` is its name, if it is known, `policy` the file of the
     /// policy, and `caller` the flags that say who asks, and where.
     pub(super) fn new(
         parameters: Parameters,
-        table_arn: &str,
+        (table, table_arn): (&str, &str),
         stack: Option<&str>,
         policy: &str,
         caller: &str,
@@ -101,11 +88,11 @@ impl Plan {
         let of_stack = flags(&[("--stack-name", stack)]);
         let deploy =
             format!("sam deploy{of_stack} --parameter-overrides {}", parameters.overrides());
-        let which = match parameters.grow_keys.as_str() {
+        let which = match parameters.get("GrowKeys").unwrap_or_default() {
             "*" => "all keys".to_owned(),
             patterns => format!("the keys of GrowKeys ({patterns})"),
         };
-        let (table, file) = (quoted(&parameters.existing_main_table), quoted(policy));
+        let (table, file) = (quoted(table), quoted(policy));
         let url = quoted(&format!("file://{policy}"));
         let stack = stack.map_or_else(|| "NAME".to_owned(), quoted);
         let mut steps = vec![
@@ -124,7 +111,7 @@ impl Plan {
             "let it grow: deploy with ScalingMode=on. Reads of what grows go to the API by then"
                 .to_owned(),
         ];
-        if parameters.ttl_attribute.is_none() {
+        if parameters.get("TtlAttribute").is_none() {
             steps.insert(
                 0,
                 "find out by which attribute items expire, if they do, and set TtlAttribute"
@@ -146,7 +133,13 @@ mod tests {
     }
 
     fn plan(ttl: Option<&str>, grow_keys: &str) -> Plan {
-        Plan::new(parameters(ttl, grow_keys), "arn", None, "policy.json", " --region 'r'")
+        Plan::new(
+            parameters(ttl, grow_keys),
+            ("Orders", "arn"),
+            None,
+            "policy.json",
+            " --region 'r'",
+        )
     }
 
     #[test]

@@ -87,19 +87,15 @@ pub(super) fn operator_role(text: &str) -> Result<String, String> {
 /// The physical keys of what the patterns name.
 fn leading_keys(patterns: &GrowKeys, separator: Separator) -> Vec<String> {
     let of = |pattern: &str| {
-        let escaped = escape(pattern);
+        // `${` begins a variable in IAM (AWS, "IAM policy elements: Variables and tags"). A star and a question mark mean
+        // what they do here.
+        let escaped = pattern.replace('$', "${$}");
         let in_other_shards = format!("{escaped}{separator}*");
         // What ends in a star has the suffixes in it already.
         let needs_suffix = !pattern.ends_with('*');
         std::iter::once(escaped).chain(needs_suffix.then_some(in_other_shards))
     };
     patterns.patterns().flat_map(of).collect()
-}
-
-/// A pattern of ours as IAM writes it: `${` begins a variable there (AWS, "IAM policy elements: Variables
-/// and tags"). A star and a question mark mean the same.
-fn escape(pattern: &str) -> String {
-    pattern.replace('$', "${$}")
 }
 
 #[cfg(test)]

@@ -6,6 +6,8 @@ use dynashard_keys::PartitionKey;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
+use crate::operator::output::printable;
+
 /// One decision, and the collection that it is about.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Entry {
@@ -50,7 +52,8 @@ impl Entry {
             format!("{demand}/{capacity}"),
             why(&self.record),
         ];
-        cells.map(|text| printable(&text))
+        // Keys may hold any characters, and each entry is one line.
+        cells.map(|text| printable(&text).replace('\n', "\\n"))
     }
 }
 
@@ -100,12 +103,6 @@ fn why(record: &DecisionRecord) -> String {
         return reason.clone();
     }
     format!("{reason} (noted {times} times since {})", time(*at_secs))
-}
-
-/// The text as one line: keys may hold any characters, also those that command a terminal.
-fn printable(text: &str) -> String {
-    let one = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.to_string() };
-    text.chars().map(one).collect()
 }
 
 #[cfg(test)]

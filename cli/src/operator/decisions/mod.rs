@@ -10,11 +10,12 @@ use std::time::Duration;
 
 use dynashard_api::view::DecisionView;
 use dynashard_core::ports::{List, Listed};
-use dynashard_core::{DecisionHistory, Kind};
+use dynashard_core::{DecisionHistory, Directory, Kind};
 use dynashard_keys::PartitionKey;
 use serde::Serialize;
+use serde_json::json;
 
-use super::connect::{ConnectArgs, Directory, deadline};
+use super::connect::{ConnectArgs, deadline};
 use super::output::Output;
 use super::patience::ask_patiently;
 use super::{Failure, INTERRUPTED, partition_key, until_interrupted};
@@ -132,13 +133,13 @@ async fn follow(
     loop {
         new.sort_by(Entry::newest_first);
         for entry in new.drain(..).rev() {
-            output.json(&EventLine { event: "decision", decision: entry.view() });
+            output.event("decision", &entry.view());
             output.text(entry.line());
         }
         for fault in damaged.drain(..) {
             if told.insert(fault.clone()) {
                 report_damage(&fault);
-                output.json(&DamagedLine { event: "damaged", detail: &fault });
+                output.event("damaged", &json!({ "detail": fault }));
             }
         }
         if output.is_broken() {
@@ -228,12 +229,8 @@ impl Listing {
 
     fn print(&self, output: &mut Output) {
         let Self { entries, left_out, damaged, .. } = self;
-        output.json(&Document {
-            event: "decisions",
-            decisions: entries.iter().map(Entry::view).collect(),
-            left_out: *left_out,
-            damaged,
-        });
+        let decisions = entries.iter().map(Entry::view).collect();
+        output.event("decisions", &Document { decisions, left_out: *left_out, damaged });
         if entries.is_empty() {
             let since = if self.since_secs > 0 { " since then" } else { "" };
             output.text(format_args!("nothing was decided{since}"));
@@ -258,23 +255,7 @@ fn report_damage(fault: &str) {
 /// `{"event":"decisions", ...}`
 #[derive(Serialize)]
 struct Document<'a> {
-    event: &'static str,
     decisions: Vec<DecisionView<'a>>,
     left_out: usize,
     damaged: &'a [String],
-}
-
-/// `{"event":"decision", ...}`
-#[derive(Serialize)]
-struct EventLine<'a> {
-    event: &'static str,
-    #[serde(flatten)]
-    decision: DecisionView<'a>,
-}
-
-/// `{"event":"damaged", ...}`
-#[derive(Serialize)]
-struct DamagedLine<'a> {
-    event: &'static str,
-    detail: &'a str,
 }

@@ -51,7 +51,7 @@ pub(super) struct Lifetime {
 pub(super) fn clock(ahead_secs: Option<i64>) -> Check {
     const CHECK: &str = "clock";
     let Some(ahead_secs) = ahead_secs else {
-        return Check::new(CHECK, Status::Unknown, "the server's answers have no Date");
+        return Check::unknown(CHECK, "the server's answers have no Date");
     };
     let off = ahead_secs.unsigned_abs();
     let seen = match ahead_secs {
@@ -95,34 +95,27 @@ pub(super) fn signature_window(window: &Window) -> Check {
             if window.connections_agree {
                 return Check::ok(CHECK, seen);
             }
-            Check::new(
-                CHECK,
-                Status::Warning,
-                format!("{seen}; connections disagree, and the longest counts"),
+            Check::warning(CHECK, format!("{seen}; connections disagree, and the longest counts"),
             )
             .advise(
                 "run the command again with more --connections, to see whether any takes longer",
             )
         }
-        Bound::NoneRefused { tried_secs } => Check::new(
+        Bound::NoneRefused { tried_secs } => Check::warning(
             CHECK,
-            Status::Warning,
             format!(
                 "the server accepts requests of any age that was tried, up to {}, {on}",
                 span(*tried_secs)
             ),
         )
         .advise(keep),
-        Bound::NoneAccepted => Check::new(
+        Bound::NoneAccepted => Check::unknown(
             CHECK,
-            Status::Unknown,
             format!("no request was accepted, not even a new one, {on}{named}"),
         )
         .advise("check the clock and the credentials, and run the command again"),
-        Bound::Incomplete { why } => {
-            Check::new(CHECK, Status::Unknown, format!("{why}, {on}{named}"))
-                .advise(format!("run the command again, and {keep} until then"))
-        }
+        Bound::Incomplete { why } => Check::unknown(CHECK, format!("{why}, {on}{named}"))
+            .advise(format!("run the command again, and {keep} until then")),
     }
 }
 
@@ -130,7 +123,7 @@ pub(super) fn signature_window(window: &Window) -> Check {
 pub(super) fn request_lifetime(window: &Window, lifetime: Lifetime) -> Check {
     const CHECK: &str = "request_lifetime";
     let Lifetime { secs, is_verified, is_on_this_machine } = lifetime;
-    let unknown = |seen: String| Check::new(CHECK, Status::Unknown, seen);
+    let unknown = |seen: String| Check::unknown(CHECK, seen);
     let recommended = window.request_lifetime_secs();
     let Some(secs) = secs else {
         let follows = match recommended {
@@ -147,7 +140,7 @@ pub(super) fn request_lifetime(window: &Window, lifetime: Lifetime) -> Check {
     let seen = format!("RequestLifetimeSecs is {secs}");
     let problem = |why: &str, advice: String| {
         const LOST: &str = "acknowledged writes can be lost while shard counts change";
-        Check::new(CHECK, Status::Problem, format!("{seen}, {why}: {LOST}")).advise(advice)
+        Check::problem(CHECK, format!("{seen}, {why}: {LOST}")).advise(advice)
     };
     // One run does not prove that less will do, and a problem should not wait for more of them.
     let set_at_once = |window_secs: u64| match lifetime_secs(window_secs) {
@@ -163,10 +156,9 @@ pub(super) fn request_lifetime(window: &Window, lifetime: Lifetime) -> Check {
             return problem("and no age was refused", set_at_once(0));
         }
         (Bound::NoneRefused { .. }, _) => {
-            return Check::new(CHECK, Status::Warning, format!("{seen}, and no age was refused"))
-                .advise(
-                    "use this server for tests only: nothing bounds when a late request executes",
-                );
+            return Check::warning(CHECK, format!("{seen}, and no age was refused")).advise(
+                "use this server for tests only: nothing bounds when a late request executes",
+            );
         }
         (Bound::NoneAccepted | Bound::Incomplete { .. }, _) => {
             let check = unknown(format!("{seen}, and the signature window was not measured"));
@@ -193,7 +185,7 @@ pub(super) fn request_lifetime(window: &Window, lifetime: Lifetime) -> Check {
     }
     if secs < unverified_secs() && is_verified == Some(false) {
         let seen = format!("{seen} and RequestLifetimeVerified is no: functions do not start");
-        return Check::new(CHECK, Status::Problem, seen).advise(format!(
+        return Check::problem(CHECK, seen).advise(format!(
             "set {}, or RequestLifetimeVerified=yes {IF_CONFIRMED}",
             parameters(unverified_secs())
         ));
@@ -227,42 +219,44 @@ const NO_VALUE: &str = "no RequestLifetimeSecs is long enough: let no shard coun
 /// Whether a table is there and as the template makes it.
 pub(super) fn table(table: Table<'_>, state: &Result<TableState, Unseen>) -> Check {
     let check = table.role.pick("main_table", "metadata_table");
-    let name = table.name;
-    let state = match state {
-        Ok(state) => state,
-        Err(unseen) => return Check::unseen(check, unseen, "DescribeTable", name),
-    };
-    if !state.is_active {
-        return Check::new(check, Status::Problem, format!("{name} is {}", state.status))
-            .advise("wait until DynamoDB has finished, and run the command again");
-    }
-    if table.role == Role::Main {
-        return Check::ok(check, format!("{name} is {}", state.status));
-    }
-    let problem = |what: &str, advice: &str| {
-        Check::new(check, Status::Problem, format!("{name} {what}")).advise(advice)
-    };
+    Check::of(check, state, ("DescribeTable", table.name), |state| {
+        let status = format!("{} is {}", table.name, state.status);
+        if !state.is_active {
+            return Check::problem(check, status)
+                .advise("wait until DynamoDB has finished, and run the command again");
+        }
+        match table.role {
+            Role::Main => Check::ok(check, status),
+            Role::Metadata => match lack(state) {
+                None => Check::ok(check, format!("{status}, with its indexes and stream")),
+                Some((what, advice)) => {
+                    Check::problem(check, format!("{} has {what}", table.name)).advise(advice)
+                }
+            },
+        }
+    })
+}
+
+/// What the metadata table has not as it should, and what to do about it.
+fn lack(state: &TableState) -> Option<(String, &'static str)> {
     for (name, attribute, what_fails) in SPARSE_INDEXES {
-        let index = state.indexes.iter().find(|index| index.name == name);
-        let Some(index) = index else {
-            return problem(&format!("has no index {name}, so {what_fails}"), RESTORE_INDEX);
+        let Some(index) = state.indexes.iter().find(|index| index.name == name) else {
+            return Some((format!("no index {name}, so {what_fails}"), RESTORE_INDEX));
         };
         if index.key != [attribute] || !index.holds_all {
-            let what = format!("has an index {name} with another key or projection");
-            return problem(&what, REPLACE_INDEX);
+            let what = format!("an index {name} with another key or projection");
+            return Some((what, REPLACE_INDEX));
         }
         if !index.is_active {
-            let what = format!("has an index {name} that is being built");
-            return problem(&what, "run the command again later");
+            let what = format!("an index {name} that is being built");
+            return Some((what, "run the command again later"));
         }
     }
-    if !state.streams_both_images {
-        return problem(
-            "has no stream with new and old images, so reshards wait for the sweep",
-            "turn its stream on with NEW_AND_OLD_IMAGES; after a restore it is off",
-        );
-    }
-    Check::ok(check, format!("{name} is {}, with its indexes and stream", state.status))
+    (!state.streams_both_images).then(|| {
+        let what = "no stream with new and old images, so reshards wait for the sweep";
+        let advice = "turn its stream on with NEW_AND_OLD_IMAGES; after a restore it is off";
+        (what.to_owned(), advice)
+    })
 }
 
 const RESTORE_INDEX: &str =
@@ -276,44 +270,34 @@ pub(super) fn keys(found: Result<bool, String>) -> Check {
     const CHECK: &str = "keys";
     match found {
         Ok(true) => Check::ok(CHECK, "the keys of the tables are as they have to be"),
-        Ok(false) => {
-            Check::new(CHECK, Status::Problem, "the keys of the tables are not those of the stack")
-                .advise("check that the tables are those of this stack: keys never change")
-        }
-        Err(why) => Check::new(CHECK, Status::Problem, why).advise("check the names of the tables"),
+        Ok(false) => Check::problem(CHECK, "the keys of the tables are not those of the stack")
+            .advise("check that the tables are those of this stack: keys never change"),
+        Err(why) => Check::problem(CHECK, why).advise("check the names of the tables"),
     }
 }
 
 /// Whether a table can be restored to an earlier second.
 pub(super) fn recovery(table: Table<'_>, found: &Result<bool, Unseen>) -> Check {
     let check = table.role.pick("main_recovery", "metadata_recovery");
-    match found {
-        Ok(true) => Check::ok(check, format!("{} has point-in-time recovery", table.name)),
-        Ok(false) => Check::new(
-            check,
-            Status::Warning,
-            format!("{} has no point-in-time recovery", table.name),
-        )
-        .advise("turn it on for both tables: one without the other cannot be restored"),
-        Err(unseen) => Check::unseen(check, unseen, "DescribeContinuousBackups", table.name),
-    }
+    let name = table.name;
+    Check::of(check, found, ("DescribeContinuousBackups", name), |is_on| {
+        if *is_on {
+            return Check::ok(check, format!("{name} has point-in-time recovery"));
+        }
+        Check::warning(check, format!("{name} has no point-in-time recovery"))
+            .advise("turn it on for both tables: one without the other cannot be restored")
+    })
 }
 
-/// Whether DynamoDB refuses to delete a table. `None` if the table was not seen, which has a line of
-/// its own.
-pub(super) fn protection(table: Table<'_>, state: &Result<TableState, Unseen>) -> Option<Check> {
+/// Whether DynamoDB refuses to delete a table that was seen.
+pub(super) fn protection(table: Table<'_>, state: &TableState) -> Check {
     let check = table.role.pick("main_deletion_protection", "metadata_deletion_protection");
-    let state = state.as_ref().ok()?;
-    Some(if state.is_protected {
-        Check::ok(check, format!("{} is protected against deletion", table.name))
-    } else {
-        Check::new(
-            check,
-            Status::Warning,
-            format!("{} is not protected against deletion", table.name),
-        )
+    let name = table.name;
+    if state.is_protected {
+        return Check::ok(check, format!("{name} is protected against deletion"));
+    }
+    Check::warning(check, format!("{name} is not protected against deletion"))
         .advise("turn on its deletion protection; after a restore it may be off")
-    })
 }
 
 /// The attribute by which items expire, against the parameter `TtlAttribute`: `None` if no stack was
@@ -324,45 +308,39 @@ pub(super) fn time_to_live(
     parameter: Option<&str>,
 ) -> Check {
     const CHECK: &str = "time_to_live";
-    let found = match found {
-        Ok(found) => found.as_deref(),
-        Err(unseen) => return Check::unseen(CHECK, unseen, "DescribeTimeToLive", table),
-    };
-    let seen = match found {
-        Some(attribute) => format!("items of {table} expire by {attribute:?}"),
-        None => format!("items of {table} do not expire"),
-    };
-    match (found, parameter) {
-        (None, None | Some("")) => Check::ok(CHECK, seen),
-        (Some(found), Some(parameter)) if found == parameter => Check::ok(CHECK, seen),
-        (Some(found), None) => Check::new(CHECK, Status::Unknown, seen).advise(format!(
-            "make sure that the parameter TtlAttribute is {found:?}, or give --stack-name"
-        )),
-        (Some(_), Some(parameter)) => {
-            let seen = format!(
+    Check::of(CHECK, found, ("DescribeTimeToLive", table), |found| {
+        let seen = match found {
+            Some(attribute) => format!("items of {table} expire by {attribute:?}"),
+            None => format!("items of {table} do not expire"),
+        };
+        match (found, parameter) {
+            (None, None | Some("")) => Check::ok(CHECK, seen),
+            (Some(found), Some(parameter)) if found == parameter => Check::ok(CHECK, seen),
+            (Some(found), None) => Check::unknown(CHECK, seen).advise(format!(
+                "make sure that the parameter TtlAttribute is {found:?}, or give --stack-name"
+            )),
+            (Some(_), Some(parameter)) => Check::problem(CHECK, format!(
                 "{seen}, and TtlAttribute is {parameter:?}: an item that expires during a reshard uncovers an old one"
-            );
-            Check::new(CHECK, Status::Problem, seen)
-                .advise("turn time to live off at the table, and deploy TtlAttribute instead")
+            ))
+            .advise("turn time to live off at the table, and deploy TtlAttribute instead"),
+            (None, Some(parameter)) => {
+                Check::warning(CHECK, format!("{seen}, though TtlAttribute is {parameter:?}"))
+                    .advise("deploy the template again; DynamoDB may take an hour to turn it on")
+            }
         }
-        (None, Some(parameter)) => Check::new(
-            CHECK,
-            Status::Warning,
-            format!("{seen}, though TtlAttribute is {parameter:?}"),
-        )
-        .advise("deploy the template again; DynamoDB may take an hour to turn it on"),
-    }
+    })
 }
 
 /// Whether Contributor Insights name the throttled keys.
 pub(super) fn contributor_insights(table: &str, found: &Result<bool, Unseen>) -> Check {
     const CHECK: &str = "contributor_insights";
-    match found {
-        Ok(true) => Check::ok(CHECK, format!("they name the throttled keys of {table}")),
-        Ok(false) => Check::new(CHECK, Status::Warning, format!("they are off for {table}, so alarms let nothing grow"))
-            .advise("turn them on in the mode THROTTLED_KEYS; writers that are throttled start growths without them"),
-        Err(unseen) => Check::unseen(CHECK, unseen, "DescribeContributorInsights", table),
-    }
+    Check::of(CHECK, found, ("DescribeContributorInsights", table), |is_on| {
+        if *is_on {
+            return Check::ok(CHECK, format!("they name the throttled keys of {table}"));
+        }
+        Check::warning(CHECK, format!("they are off for {table}, so alarms let nothing grow"))
+            .advise("turn them on in the mode THROTTLED_KEYS; writers that are throttled start growths without them")
+    })
 }
 
 /// Which of the reads that the operator commands send are permitted.
@@ -371,25 +349,24 @@ pub(super) fn read_permission(
     read: TrialRead,
     found: &Result<(), Unseen>,
 ) -> Check {
-    let operation = read.operation();
+    let (operation, name) = (read.operation(), table.name);
     let check = match read {
         TrialRead::GetItem => table.role.pick("main_get_item", "metadata_get_item"),
         TrialRead::Query => table.role.pick("main_query", "metadata_query"),
         TrialRead::Scan => table.role.pick("main_scan", "metadata_scan"),
     };
-    match found {
-        Ok(()) => Check::ok(check, format!("the credentials allow {operation} of {}", table.name)),
+    if let Err(Unseen::NotFound) = found {
         // The table has a line of its own.
-        Err(Unseen::NotFound) => {
-            Check::new(check, Status::Unknown, format!("the table {} does not exist", table.name))
-        }
-        Err(unseen) => Check::unseen(check, unseen, operation, table.name),
+        return Check::unknown(check, format!("the table {name} does not exist"));
     }
+    Check::of(check, found, (operation, name), |()| {
+        Check::ok(check, format!("the credentials allow {operation} of {name}"))
+    })
 }
 
 /// What this command does not try, because it writes nothing.
 pub(super) fn write_permissions(main_table: &str, metadata_table: &str) -> Check {
-    Check::new("writes", Status::Unknown, "writes are not tried, since this command writes nothing").advise(
+    Check::unknown("writes", "writes are not tried, since this command writes nothing").advise(
         format!(
             "`scale` takes dynamodb:PutItem and UpdateItem on {metadata_table}; `verify --repair` takes \
              PutItem, DeleteItem and ConditionCheckItem on {main_table} and {metadata_table}"
@@ -416,7 +393,7 @@ pub(super) fn room(
     }
     let Some((reads, writes)) = main.warm else {
         let seen = format!("the server does not say what the main table takes at once; {allowed}");
-        return Check::new(CHECK, Status::Unknown, seen);
+        return Check::unknown(CHECK, seen);
     };
     let shards = writes / u64::from(shard.write_units).max(1);
     let seen = format!(
@@ -446,14 +423,14 @@ const LEAST_FOR_REBALANCE: u32 = 12;
 pub(super) fn concurrency(scale: Option<&str>, rebalance: Option<&str>) -> Check {
     const CHECK: &str = "concurrency";
     if scale.is_none() && rebalance.is_none() {
-        return Check::new(CHECK, Status::Unknown, "no stack was named");
+        return Check::unknown(CHECK, "no stack was named");
     }
     let reserved = |count: Option<&str>| count.and_then(|count| count.parse().ok()).unwrap_or(0);
     let (scale, rebalance): (u32, u32) = (reserved(scale), reserved(rebalance));
     let seen =
         format!("Lambda keeps {scale} for ScaleFunction and {rebalance} for RebalanceFunction");
     if (1..LEAST_FOR_REBALANCE).contains(&rebalance) {
-        return Check::new(CHECK, Status::Warning, format!("{seen}, which is also its most"))
+        return Check::warning(CHECK, format!("{seen}, which is also its most"))
             .advise(format!(
                 "a hot key waits for relief until items of others have moved: deploy RebalanceReservedConcurrency=0, or \
                  {LEAST_FOR_REBALANCE} or more"
@@ -462,11 +439,10 @@ pub(super) fn concurrency(scale: Option<&str>, rebalance: Option<&str>) -> Check
     if scale > 0 {
         return Check::ok(CHECK, seen);
     }
-    Check::new(CHECK, Status::Unknown, format!("{seen}, and the account's limit was not asked for"))
-        .advise(
-            "`aws lambda get-account-settings --query AccountLimit` shows it; with 101 or more, deploy \
+    Check::unknown(CHECK, format!("{seen}, and the account's limit was not asked for")).advise(
+        "`aws lambda get-account-settings --query AccountLimit` shows it; with 101 or more, deploy \
              ScaleReservedConcurrency=1",
-        )
+    )
 }
 
 impl Role {

@@ -8,9 +8,9 @@ use std::process::ExitCode;
 
 use dynashard_api::settings::is_request_lifetime_verified;
 use dynashard_aws_operator::{
-    Operator, ProbeAnswer, SignatureProbe, SignatureVerdict, TrialRead, Unseen,
+    ProbeAnswer, SignatureProbe, SignatureVerdict, Stack, TrialRead, Unseen, is_on_this_machine,
+    schema_of,
 };
-use dynashard_aws_operator::{Stack, is_on_this_machine, schema_of};
 use dynashard_core::TableSchema;
 use futures_util::future::join_all;
 use serde::Serialize;
@@ -110,7 +110,10 @@ async fn examine(args: &DoctorArgs) -> Result<Report, Failure> {
     let stack = place.stack.as_ref();
     let value = |name: &str| stack.map(|s| s.parameters.get(name).map_or("", String::as_str));
     let lifetime = Lifetime {
-        secs: place.request_lifetime_secs,
+        // Nobody knows what a stack has that was not named.
+        secs: stack.map_or(args.connect.request_lifetime_secs(), |_| {
+            Some(place.settings.request_lifetime.as_secs())
+        }),
         is_verified: stack.map(is_verified).transpose()?,
         is_on_this_machine: stack.is_none()
             && measured.server.as_deref().is_some_and(is_on_this_machine),
@@ -118,10 +121,11 @@ async fn examine(args: &DoctorArgs) -> Result<Report, Failure> {
     let [main_table, metadata_table] =
         [(Role::Main, &place.main_table), (Role::Metadata, &place.metadata_table)]
             .map(|(role, name)| Table { role, name });
+    let window = &measured.signature_window.window;
     let mut checks = vec![
         checks::clock(measured.clock_ahead_secs),
-        checks::signature_window(&measured.window),
-        checks::request_lifetime(&measured.window, lifetime),
+        checks::signature_window(window),
+        checks::request_lifetime(window, lifetime),
         checks::table(main_table, &main),
         checks::table(metadata_table, &metadata),
     ];
@@ -130,11 +134,18 @@ async fn examine(args: &DoctorArgs) -> Result<Report, Failure> {
         let fits = |found: &TableSchema| stack.is_none() || *found == place.settings.schema;
         checks.push(checks::keys(found.as_ref().map(fits).map_err(ToString::to_string)));
     }
-    checks.extend(permissions(operator, main_table, metadata_table, schema).await);
+    for read in [TrialRead::GetItem, TrialRead::Query] {
+        let found = operator.try_main(read, main_table.name, schema).await;
+        checks.push(checks::read_permission(main_table, read, &found));
+    }
+    for read in [TrialRead::GetItem, TrialRead::Scan] {
+        let found = operator.try_metadata(read, metadata_table.name, schema).await;
+        checks.push(checks::read_permission(metadata_table, read, &found));
+    }
     checks.push(checks::write_permissions(main_table.name, metadata_table.name));
     for (table, state) in [(main_table, &main), (metadata_table, &metadata)] {
         checks.push(checks::recovery(table, &operator.is_recoverable(table.name).await));
-        checks.extend(checks::protection(table, state));
+        checks.extend(state.as_ref().map(|state| checks::protection(table, state)));
     }
     let ttl = operator.ttl_attribute(main_table.name).await;
     checks.push(checks::time_to_live(main_table.name, &ttl, value("TtlAttribute")));
@@ -149,26 +160,13 @@ async fn examine(args: &DoctorArgs) -> Result<Report, Failure> {
         value("ScaleReservedConcurrency"),
         value("RebalanceReservedConcurrency"),
     ));
-    Ok(Report::of(measured, lifetime, checks))
-}
-
-/// Which reads of the operator commands are permitted.
-async fn permissions(
-    operator: &Operator,
-    main: Table<'_>,
-    metadata: Table<'_>,
-    schema: &TableSchema,
-) -> Vec<Check> {
-    let mut checks = Vec::new();
-    for read in [TrialRead::GetItem, TrialRead::Query] {
-        let found = operator.try_main(read, main.name, schema).await;
-        checks.push(checks::read_permission(main, read, &found));
-    }
-    for read in [TrialRead::GetItem, TrialRead::Scan] {
-        let found = operator.try_metadata(read, metadata.name, schema).await;
-        checks.push(checks::read_permission(metadata, read, &found));
-    }
-    checks
+    Ok(Report {
+        recommended_request_lifetime_secs: measured.signature_window.window.request_lifetime_secs(),
+        measured,
+        request_lifetime_secs: lifetime.secs,
+        totals: Totals::of(&checks),
+        checks,
+    })
 }
 
 /// `RequestLifetimeVerified` of a stack.
@@ -184,11 +182,20 @@ fn is_verified(stack: &Stack) -> Result<bool, Failure> {
 }
 
 /// What the reads of old signatures told.
+#[derive(Serialize)]
 struct Measured {
-    window: Window,
-    clock_ahead_secs: Option<i64>,
-    reads: usize,
+    /// The server that was asked, as `host` or `host:port`.
     server: Option<String>,
+    /// By how many seconds the local clock is ahead of the server's; below 0 it is behind.
+    clock_ahead_secs: Option<i64>,
+    signature_window: MeasuredWindow,
+}
+
+#[derive(Serialize)]
+struct MeasuredWindow {
+    #[serde(flatten)]
+    window: Window,
+    reads: usize,
 }
 
 async fn measure(probes: &mut [SignatureProbe], activity: &Activity) -> Result<Measured, Failure> {
@@ -215,7 +222,8 @@ async fn measure(probes: &mut [SignatureProbe], activity: &Activity) -> Result<M
             refuse_unknown(&answers)?;
         }
     }
-    Ok(Measured { window: survey.window(), clock_ahead_secs, reads, server })
+    let signature_window = MeasuredWindow { window: survey.window(), reads };
+    Ok(Measured { server, clock_ahead_secs, signature_window })
 }
 
 /// Sends a read on each connection, once: after a lost answer, another would come from another host.
@@ -266,12 +274,8 @@ fn unreachable(why: &str) -> Failure {
 /// `{"event":"doctor", ...}`
 #[derive(Serialize)]
 struct Report {
-    event: &'static str,
-    /// The server that was asked, as `host` or `host:port`.
-    server: Option<String>,
-    /// By how many seconds the local clock is ahead of the server's; below 0 it is behind.
-    clock_ahead_secs: Option<i64>,
-    signature_window: WindowJson,
+    #[serde(flatten)]
+    measured: Measured,
     /// `RequestLifetimeSecs` as it is; null if nobody said so.
     request_lifetime_secs: Option<u64>,
     /// The one that follows from the window; null without a window, or if none is long enough.
@@ -281,41 +285,20 @@ struct Report {
     totals: Totals,
 }
 
-#[derive(Serialize)]
-struct WindowJson {
-    #[serde(flatten)]
-    window: Window,
-    reads: usize,
-}
-
 impl Report {
-    fn of(measured: Measured, lifetime: Lifetime, checks: Vec<Check>) -> Self {
-        let Measured { window, clock_ahead_secs, reads, server } = measured;
-        Self {
-            event: "doctor",
-            server,
-            clock_ahead_secs,
-            request_lifetime_secs: lifetime.secs,
-            recommended_request_lifetime_secs: window.request_lifetime_secs(),
-            signature_window: WindowJson { window, reads },
-            totals: Totals::of(&checks),
-            checks,
-        }
-    }
-
     fn exit_code(&self) -> ExitCode {
         if self.totals.problems > 0 {
             return ExitCode::from(PROBLEMS_FOUND);
         }
-        match self.signature_window.window.bound {
+        match self.measured.signature_window.window.bound {
             Bound::Within { .. } | Bound::NoneRefused { .. } => ExitCode::SUCCESS,
             Bound::NoneAccepted | Bound::Incomplete { .. } => ExitCode::from(NOT_EXAMINED),
         }
     }
 
     fn print(&self, output: &mut Output) {
-        output.json(self);
-        if let Some(server) = &self.server {
+        output.event("doctor", self);
+        if let Some(server) = &self.measured.server {
             output.text(format_args!("DynamoDB at {server}"));
         }
         check::print(&self.checks, output);

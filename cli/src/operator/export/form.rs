@@ -12,7 +12,7 @@ use crate::operator::import::io_error;
 
 /// The form of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(super) enum Format {
+pub(in crate::operator) enum Format {
     /// Plain JSON, one object a line. Binary values become base64, sets become arrays.
     JsonLines,
     /// A header line and a line for each item. Holds strings and numbers only.
@@ -30,7 +30,7 @@ struct Column {
 
 /// The columns of a CSV, which are known when every item was seen once.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(super) struct Columns(BTreeMap<String, Column>);
+pub(in crate::operator) struct Columns(BTreeMap<String, Column>);
 
 impl Columns {
     /// Takes note of an item.
@@ -62,51 +62,58 @@ impl Columns {
 }
 
 /// Writes items as lines.
-pub(super) enum Lines<W: Write> {
-    Json { sink: W, changed: u64 },
-    DynamoDb { sink: W },
-    Csv { writer: Box<Writer<W>>, header: Vec<String>, columns: Columns, changed: u64 },
+pub(in crate::operator) struct Lines<W: Write> {
+    form: Form<W>,
+    changed: u64,
+}
+
+enum Form<W: Write> {
+    Json(W),
+    DynamoDb(W),
+    Csv { writer: Box<Writer<W>>, header: Vec<String>, columns: Columns },
 }
 
 impl<W: Write> Lines<W> {
     /// Begins a file. Only a CSV needs its columns.
-    pub(super) fn begin(
+    pub(in crate::operator) fn begin(
         format: Format,
         columns: Columns,
         schema: &TableSchema,
         sink: W,
     ) -> io::Result<Self> {
-        Ok(match format {
-            Format::JsonLines => Self::Json { sink, changed: 0 },
-            Format::DynamodbJson => Self::DynamoDb { sink },
+        let form = match format {
+            Format::JsonLines => Form::Json(sink),
+            Format::DynamodbJson => Form::DynamoDb(sink),
             Format::Csv => {
                 let mut writer = Writer::from_writer(sink);
                 let header = columns.header(schema);
                 writer.write_record(&header).map_err(io_error)?;
-                Self::Csv { writer: Box::new(writer), header, columns, changed: 0 }
+                Form::Csv { writer: Box::new(writer), header, columns }
             }
-        })
+        };
+        Ok(Self { form, changed: 0 })
     }
 
     /// Writes an item, its key included.
-    pub(super) fn write(&mut self, item: &Attributes) -> io::Result<()> {
+    pub(in crate::operator) fn write(&mut self, item: &Attributes) -> io::Result<()> {
         #[derive(Serialize)]
         #[serde(rename_all = "PascalCase")]
         struct Exported<'a> {
             item: AttributesJson<'a>,
         }
-        match self {
-            Self::Json { sink, changed } => {
+        let changed = &mut self.changed;
+        match &mut self.form {
+            Form::Json(sink) => {
                 *changed += item.values().map(not_plain).sum::<u64>();
                 serde_json::to_writer(&mut *sink, &AttributesJson(item, JsonFormat::Plain))?;
                 sink.write_all(b"\n")
             }
-            Self::DynamoDb { sink } => {
+            Form::DynamoDb(sink) => {
                 let item = AttributesJson(item, JsonFormat::DynamoDb);
                 serde_json::to_writer(&mut *sink, &Exported { item })?;
                 sink.write_all(b"\n")
             }
-            Self::Csv { writer, header, columns, changed } => {
+            Form::Csv { writer, header, columns } => {
                 if let Some(name) = item.keys().find(|name| !columns.0.contains_key(*name)) {
                     let why = format!(
                         "the attribute {name:?} came while the items were read; export them again"
@@ -130,17 +137,14 @@ impl<W: Write> Lines<W> {
 
     /// How many values an import of the file would read as another type.
     pub(super) fn changed(&self) -> u64 {
-        match self {
-            Self::Json { changed, .. } | Self::Csv { changed, .. } => *changed,
-            Self::DynamoDb { .. } => 0,
-        }
+        self.changed
     }
 
     /// The end of the file.
-    pub(super) fn finish(self) -> io::Result<W> {
-        match self {
-            Self::Json { sink, .. } | Self::DynamoDb { sink } => Ok(sink),
-            Self::Csv { writer, .. } => {
+    pub(in crate::operator) fn finish(self) -> io::Result<W> {
+        match self.form {
+            Form::Json(sink) | Form::DynamoDb(sink) => Ok(sink),
+            Form::Csv { writer, .. } => {
                 writer.into_inner().map_err(csv::IntoInnerError::into_error)
             }
         }

@@ -1,27 +1,29 @@
 //! `dynashard export`: writes the items of collections to a file, in order.
 
-mod form;
-mod sink;
+pub(super) mod form;
+pub(super) mod sink;
 mod walk;
 
 use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use dynashard_core::Attributes;
 use dynashard_core::ports::Consistency;
 use dynashard_keys::PartitionKey;
+use flate2::Compression;
 use serde::Serialize;
 
 use form::{Columns, Format, Lines};
 use sink::Sink;
-use walk::{Ended, Progress, Walk};
+use walk::{Progress, Walk};
 
 use super::connect::{ConnectArgs, Connection};
 use super::import::list_of;
 use super::output::{Activity, Output};
 use super::scan::ReadRate;
 use super::shell::quoted;
-use super::{Failure, INTERRUPTED, partition_key, signals};
+use super::{INTERRUPTED, Stopped, UNREAD, partition_key, signals};
 use crate::signals::TerminationSignals;
 
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
@@ -81,11 +83,11 @@ pub(crate) async fn run(args: ExportArgs) -> ExitCode {
     let mut output = Output::new(args.json);
     let ended = Box::pin(export(&args, &mut progress, &mut output)).await;
     let (status, failure) = match ended {
-        Ok(Ended::Done) => return output.end(ExitCode::SUCCESS),
-        Ok(Ended::Interrupted) => (ExitCode::from(INTERRUPTED), None),
+        Ok(()) => return output.end(ExitCode::SUCCESS),
+        Err(Stopped::Interrupted) => (ExitCode::from(INTERRUPTED), None),
         // `head` has its lines.
-        Err(failure) if failure.code == sink::UNREAD => return ExitCode::SUCCESS,
-        Err(failure) => (ExitCode::FAILURE, Some(failure)),
+        Err(Stopped::Failed(failure)) if failure.code == UNREAD => return ExitCode::SUCCESS,
+        Err(Stopped::Failed(failure)) => (ExitCode::FAILURE, Some(failure)),
     };
     let Progress { collections, items, present, .. } = &progress;
     let present = match present {
@@ -108,7 +110,6 @@ pub(crate) async fn run(args: ExportArgs) -> ExitCode {
 /// `{"event":"summary", ...}`
 #[derive(Serialize)]
 struct Summary<'a> {
-    event: &'static str,
     collections: u64,
     items: u64,
     /// Values that an import of the file reads as another type.
@@ -125,7 +126,7 @@ async fn export(
     args: &ExportArgs,
     progress: &mut Progress,
     output: &mut Output,
-) -> Result<Ended, Failure> {
+) -> Result<(), Stopped> {
     let mut signals = signals()?;
     let connection = args.connect.connect().await?;
     let schema = connection.schema();
@@ -133,55 +134,40 @@ async fn export(
     let mut columns = Columns::default();
     if args.format == Format::Csv {
         let mut first = Progress::default();
-        let mut walk = walk(args, &connection, &mut signals);
-        let ended = walk
-            .run(&mut first, &mut |item, progress| {
-                columns.see(&item);
-                activity.says(|| format!("columns: {} items", progress.items));
-                Ok(())
-            })
-            .await?;
-        if ended == Ended::Interrupted {
-            return Ok(ended);
-        }
+        let mut see = |item: Attributes, progress: &Progress| {
+            columns.see(&item);
+            activity.says(|| format!("columns: {} items", progress.items));
+            Ok(())
+        };
+        walk(args, &connection, &mut signals, &mut first).run(&mut see).await?;
         progress.consumed_rcu += first.consumed_rcu;
     }
     let numbers = columns.numbers(schema);
-    let sink = Sink::create(&args.output, args.gzip)?;
+    let sink = Sink::create(&args.output, args.gzip.then(Compression::default))?;
     let failed = |error: std::io::Error| sink::failed(&args.output, &error);
     let mut lines = Lines::begin(args.format, columns, schema, sink).map_err(failed)?;
-    let mut walk = walk(args, &connection, &mut signals);
-    let ended = walk
-        .run(progress, &mut |item, progress| {
-            lines.write(&item).map_err(failed)?;
-            activity.says(|| {
-                let Progress { items, collections, consumed_rcu, .. } = progress;
-                format!(
-                    "{items} items, {collections} whole collections, {consumed_rcu:.0} read units"
-                )
-            });
-            Ok(())
-        })
-        .await;
+    let mut write = |item: Attributes, progress: &Progress| {
+        lines.write(&item).map_err(failed)?;
+        activity.says(|| {
+            let Progress { items, collections, consumed_rcu, .. } = progress;
+            format!("{items} items, {collections} whole collections, {consumed_rcu:.0} read units")
+        });
+        Ok(())
+    };
+    let ended = walk(args, &connection, &mut signals, progress).run(&mut write).await;
     drop(activity);
     let changed_values = lines.changed();
-    let is_complete = matches!(ended, Ok(Ended::Done));
     // What was written of an incomplete file is to be readable.
-    let finished = lines.finish().and_then(|sink| sink.finish(is_complete)).map_err(failed);
-    if ended? == Ended::Interrupted {
-        return Ok(Ended::Interrupted);
-    }
+    let finished = lines.finish().and_then(|sink| sink.finish(ended.is_ok())).map_err(failed);
+    ended?;
     finished?;
     let Progress { collections, items, foreign, consumed_rcu, .. } = *progress;
-    output.json(&Summary {
-        event: "summary",
-        collections,
-        items,
-        changed_values,
-        number_columns: (args.format == Format::Csv).then_some(&numbers),
-        foreign_keys: foreign,
-        consumed_rcu,
-    });
+    let number_columns = (args.format == Format::Csv).then_some(&*numbers);
+    let foreign_keys = foreign;
+    output.event(
+        "summary",
+        &Summary { collections, items, changed_values, number_columns, foreign_keys, consumed_rcu },
+    );
     if changed_values > 0 {
         note!(
             "dynashard: {changed_values} values have types that this form cannot hold; dynamodb-json holds all"
@@ -195,15 +181,16 @@ async fn export(
             "dynashard: {foreign} items lie under keys that no collection has, and were left out"
         );
     }
-    Ok(Ended::Done)
+    Ok(())
 }
 
 fn walk<'a>(
     args: &'a ExportArgs,
     connection: &'a Connection,
     signals: &'a mut TerminationSignals,
+    progress: &'a mut Progress,
 ) -> Walk<'a> {
     let consistency = if args.consistent { Consistency::Strong } else { Consistency::Eventual };
-    let (reader, rate) = (connection.reader(), args.read_units.map(ReadRate::new));
-    Walk { connection, reader, partitions: &args.pk, consistency, rate, signals }
+    let (reader, rate) = (connection.reader(), ReadRate::new(args.read_units));
+    Walk { connection, reader, partitions: &args.pk, consistency, rate, signals, progress }
 }

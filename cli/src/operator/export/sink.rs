@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
-use crate::operator::Failure;
 use crate::operator::files::{behind_links, is_special, with_suffix};
+use crate::operator::{Failure, UNREAD};
 
 /// A file under a name that says that it is incomplete, or what is written to as it is: stdout, a pipe, a device.
-pub(super) struct Sink {
+pub(in crate::operator) struct Sink {
     output: Output,
     /// The file, and the name that it gets at the end.
     names: Option<(PathBuf, PathBuf)>,
@@ -22,11 +22,12 @@ enum Output {
     Gzip(Box<GzEncoder<BufWriter<Box<dyn Write>>>>),
 }
 
-/// The reader of stdout has closed it.
-pub(super) const UNREAD: &str = "unread";
-
 impl Sink {
-    pub(super) fn create(path: &Path, is_gzip: bool) -> Result<Self, Failure> {
+    /// Begins a file, compressed with gzip if the level of that is given.
+    pub(in crate::operator) fn create(
+        path: &Path,
+        gzip: Option<Compression>,
+    ) -> Result<Self, Failure> {
         let place = Place::of(path).map_err(|e| failed(path, &e))?;
         let (output, names): (Box<dyn Write>, _) = match place {
             Place::Stdout => (Box::new(io::stdout()), None),
@@ -41,16 +42,15 @@ impl Sink {
             }
         };
         let output = BufWriter::new(output);
-        let output = if is_gzip {
-            Output::Gzip(Box::new(GzEncoder::new(output, Compression::default())))
-        } else {
-            Output::Plain(output)
+        let output = match gzip {
+            Some(level) => Output::Gzip(Box::new(GzEncoder::new(output, level))),
+            None => Output::Plain(output),
         };
         Ok(Self { output, names })
     }
 
     /// Writes out what is held back, and gives a complete file its name.
-    pub(super) fn finish(self, is_complete: bool) -> io::Result<()> {
+    pub(in crate::operator) fn finish(self, is_complete: bool) -> io::Result<()> {
         match self.output {
             Output::Plain(mut output) => output.flush()?,
             Output::Gzip(output) => output.finish()?.flush()?,
@@ -133,7 +133,7 @@ mod tests {
     use super::*;
 
     fn write(path: &Path) {
-        let mut sink = Sink::create(path, false).expect("it opens");
+        let mut sink = Sink::create(path, None).expect("it opens");
         sink.write_all(b"items").expect("it writes");
         sink.finish(true).expect("it ends");
     }
@@ -164,6 +164,6 @@ mod tests {
             fs::remove_file(link).expect("it goes");
         }
         write(Path::new("/dev/null"));
-        assert!(Sink::create(directory.path(), false).is_err());
+        assert!(Sink::create(directory.path(), None).is_err());
     }
 }

@@ -3,24 +3,17 @@
 use std::collections::HashSet;
 
 use dynashard_aws::OsEntropy;
-use dynashard_aws_operator::ScanSegment;
 use dynashard_core::ports::{Consistency, Entropy};
 use dynashard_core::query::{MAX_LIMIT, MAX_PAGE_BYTES, PageBudget, Query};
 use dynashard_core::{AttributeValue, Attributes, Reader, StoredItem};
 use dynashard_keys::{PartitionKey, PhysicalPartitionKey, SortKey};
+use futures_util::TryStreamExt;
 use xxhash_rust::xxh64::xxh64;
 
-use crate::operator::Failure;
 use crate::operator::connect::{Connection, deadline};
-use crate::operator::scan::{ReadRate, TableScan};
+use crate::operator::scan::{ReadRate, TableScan, all_segments, key_attributes};
+use crate::operator::{Failure, Stopped};
 use crate::signals::TerminationSignals;
-
-/// How a walk that did not fail has ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Ended {
-    Done,
-    Interrupted,
-}
 
 /// How far a walk has come.
 #[derive(Debug, Clone, Default)]
@@ -43,8 +36,9 @@ pub(super) struct Walk<'a> {
     pub(super) partitions: &'a [PartitionKey],
     pub(super) consistency: Consistency,
     /// Of the scan and of the queries together.
-    pub(super) rate: Option<ReadRate>,
+    pub(super) rate: ReadRate,
     pub(super) signals: &'a mut TerminationSignals,
+    pub(super) progress: &'a mut Progress,
 }
 
 /// Is given each item with its key, and how far the walk has come before it.
@@ -52,46 +46,36 @@ pub(super) type Take<'a> = dyn FnMut(Attributes, &Progress) -> Result<(), Failur
 
 impl Walk<'_> {
     /// Goes through the collections, and gives each item to `take`.
-    pub(super) async fn run(
-        &mut self,
-        progress: &mut Progress,
-        take: &mut Take<'_>,
-    ) -> Result<Ended, Failure> {
+    pub(super) async fn run(&mut self, take: &mut Take<'_>) -> Result<(), Stopped> {
         if self.partitions.is_empty() {
-            return self.all(progress, take).await;
+            return self.all(take).await;
         }
         for partition in once_each(self.partitions) {
-            if self.collection(partition, progress, take).await? == Ended::Interrupted {
-                return Ok(Ended::Interrupted);
-            }
+            self.collection(partition, take).await?;
         }
-        Ok(Ended::Done)
+        Ok(())
     }
 
     /// Finds the collections by a scan, and reads each when its first item shows. A hash of 16 bytes of each
     /// is kept.
-    async fn all(
-        &mut self,
-        progress: &mut Progress,
-        take: &mut Take<'_>,
-    ) -> Result<Ended, Failure> {
+    async fn all(&mut self, take: &mut Take<'_>) -> Result<(), Stopped> {
         let seeds = [OsEntropy.next_u64(), OsEntropy.next_u64()];
         let mut seen = HashSet::new();
-        let mut after = None;
         let is_strong = self.consistency == Consistency::Strong;
         let schema = self.connection.schema();
         let scan = TableScan::new(
-            self.connection.operator(),
-            self.connection.main_table(),
+            &self.connection.place.operator,
+            &self.connection.place.main_table,
             self.rate.clone(),
         );
-        let whole = ScanSegment { number: 0, of: 1 };
+        let mut pages = scan.pages(all_segments(1).collect(), is_strong);
         loop {
             let page = tokio::select! {
-                page = scan.page(whole, after.as_ref(), is_strong) => page?,
-                () = self.signals.received() => return Ok(Ended::Interrupted),
+                page = pages.try_next() => page?,
+                () = self.signals.received() => return Err(Stopped::Interrupted),
             };
-            progress.consumed_rcu += page.consumed_rcu;
+            let Some((_, page)) = page else { return Ok(()) };
+            self.progress.consumed_rcu += page.consumed_rcu;
             for item in &page.items {
                 if item.contains_key(MARKER) {
                     continue;
@@ -101,19 +85,13 @@ impl Walk<'_> {
                     continue;
                 };
                 let Ok((partition, _)) = PhysicalPartitionKey::parse(text, schema.separator) else {
-                    progress.foreign += 1;
+                    self.progress.foreign += 1;
                     continue;
                 };
                 let hash = seeds.map(|seed| xxh64(partition.as_str().as_bytes(), seed));
-                if seen.insert(hash)
-                    && self.collection(&partition, progress, take).await? == Ended::Interrupted
-                {
-                    return Ok(Ended::Interrupted);
+                if seen.insert(hash) {
+                    self.collection(&partition, take).await?;
                 }
-            }
-            after = page.next;
-            if after.is_none() {
-                return Ok(Ended::Done);
             }
         }
     }
@@ -121,15 +99,14 @@ impl Walk<'_> {
     async fn collection(
         &mut self,
         partition: &PartitionKey,
-        progress: &mut Progress,
         take: &mut Take<'_>,
-    ) -> Result<Ended, Failure> {
+    ) -> Result<(), Stopped> {
         let mut query = Query {
             limit: MAX_LIMIT,
             consistency: self.consistency,
             ..Query::all(partition.clone())
         };
-        progress.present = Some((partition.clone(), None));
+        self.progress.present = Some((partition.clone(), None));
         let schema = self.connection.schema();
         let measure = |_: &SortKey, item: &StoredItem| {
             let values = item.attributes.iter();
@@ -138,36 +115,29 @@ impl Walk<'_> {
         let budget = PageBudget { max_bytes: MAX_PAGE_BYTES, measure: &measure };
         loop {
             let paid = async {
-                let expected = match &self.rate {
-                    Some(rate) => rate.wait().await,
-                    None => 0.0,
-                };
+                let expected = self.rate.wait().await;
                 let by = deadline(self.reader.directory());
                 let page = Box::pin(self.reader.query(&query, budget, by)).await?;
-                if let Some(rate) = &self.rate {
-                    rate.paid(expected, page.consumed_rcu);
-                }
+                self.rate.paid(expected, page.consumed_rcu);
                 Ok::<_, Failure>(page)
             };
             let page = tokio::select! {
                 page = paid => page?,
-                () = self.signals.received() => return Ok(Ended::Interrupted),
+                () = self.signals.received() => return Err(Stopped::Interrupted),
             };
-            progress.consumed_rcu += page.consumed_rcu;
+            self.progress.consumed_rcu += page.consumed_rcu;
             for (sort, item) in page.items {
                 let mut attributes = item.attributes;
-                let key = AttributeValue::String(partition.to_string());
-                attributes.insert(schema.partition_key_name.clone(), key);
-                attributes.insert(schema.sort_key_name.clone(), value_of(&sort));
-                take(attributes, progress)?;
-                progress.items += 1;
-                progress.present = Some((partition.clone(), Some(sort)));
+                attributes.extend(key_attributes(partition.to_string(), &sort, schema));
+                take(attributes, self.progress)?;
+                self.progress.items += 1;
+                self.progress.present = Some((partition.clone(), Some(sort)));
             }
             query.cursor = page.cursor;
             if query.cursor.is_none() {
-                progress.collections += 1;
-                progress.present = None;
-                return Ok(Ended::Done);
+                self.progress.collections += 1;
+                self.progress.present = None;
+                return Ok(());
             }
         }
     }
@@ -181,13 +151,6 @@ fn once_each(partitions: &[PartitionKey]) -> impl Iterator<Item = &PartitionKey>
 
 /// What tells a marker from an item.
 const MARKER: &str = "_ds_fwd";
-
-fn value_of(sort: &SortKey) -> AttributeValue {
-    match sort {
-        SortKey::String(text) => AttributeValue::String(text.to_string()),
-        SortKey::Number(number) => AttributeValue::Number(number.clone()),
-    }
-}
 
 #[cfg(test)]
 mod tests {

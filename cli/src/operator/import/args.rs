@@ -1,7 +1,7 @@
+use std::collections::BTreeSet;
 use std::num::NonZeroU32;
 use std::path::PathBuf;
 
-use super::csv::Names;
 use super::files::Format;
 use super::send::OtherItem;
 use crate::operator::connect::ConnectArgs;
@@ -33,7 +33,7 @@ pub(crate) struct ImportArgs {
     /// they have some; empty for none. By default these are the columns in which each value is a number that would
     /// be written the same again, as 517 and not 007.
     #[arg(long, value_name = "COLUMNS", value_parser = super::csv::names_of)]
-    pub(super) number_columns: Option<Names>,
+    pub(super) number_columns: Option<BTreeSet<String>>,
     /// Only check each row, and write nothing.
     #[arg(long)]
     pub(super) check: bool,

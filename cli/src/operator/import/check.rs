@@ -8,9 +8,8 @@ use dynashard_core::{Code, NewItem};
 use dynashard_keys::ItemKey;
 
 use super::ROWS_REFUSED;
-use super::csv::Names;
 use super::files::INPUT_FAILED;
-use super::input::Input;
+use super::input::{Input, Rows};
 use super::refused::{Refusals, RowPlace};
 use super::row::{Keys, Refused};
 use crate::operator::Failure;
@@ -51,7 +50,7 @@ impl Watch {
 pub(super) fn check(
     input: Input,
     keys: Keys,
-    columns: Option<Names>,
+    columns: Option<BTreeSet<String>>,
     refusals: &mut Refusals,
     watch: &Watch,
 ) -> Result<Source, Failure> {
@@ -71,13 +70,13 @@ pub(super) fn check(
                 accepted += 1;
             }
             Err(Refused { key, failure }) => {
-                refusals.add(input.place(rows.begins(), row.number), key.as_ref(), &failure);
+                refusals.add(input.place(&rows.begins, row.number), key.as_ref(), &failure);
             }
         }
         count += 1;
         watch.rows.store(count, Ordering::Relaxed);
     }
-    let (begins, digests) = rows.into_parts();
+    let Rows { begins, digests, .. } = rows;
     let (repeated, are_all) = seen.repeated(MOST_REPEATED);
     for (number, first) in &repeated {
         let [place, first] = [number, first].map(|number| input.place(&begins, *number));
@@ -90,7 +89,7 @@ pub(super) fn check(
         let detail = format!(
             "at least {} rows cannot be taken: the keys of more than {MOST_REPEATED} rows occur twice, and \
              no more are looked for. Do --pk and --sk name the fields of the key?",
-            refusals.count()
+            refusals.count
         );
         return Err(Failure { code: ROWS_REFUSED, detail });
     }
@@ -117,7 +116,7 @@ impl Source {
                 return Ok(());
             }
         }
-        if rows.into_parts().1 == self.digests {
+        if rows.digests == self.digests {
             return Ok(());
         }
         let detail = "the input has changed since it was checked; import what it is now by itself";

@@ -183,17 +183,13 @@ fn fault(line: u64, what: &str) -> io::Error {
     io::Error::other(format!("line {line}: {what} (RFC 4180)"))
 }
 
-/// Names of columns.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Names(pub(super) Vec<String>);
-
 /// Reads names of columns as a line of CSV, so that they may hold commas.
-pub(super) fn names_of(text: &str) -> Result<Names, String> {
+pub(super) fn names_of(text: &str) -> Result<BTreeSet<String>, String> {
     let mut records = Records::headless(text.as_bytes());
     records.read().map_err(|error| error.to_string())?;
     let names = records.fields().map(|name| String::from_utf8_lossy(name).into_owned()).collect();
     match records.read() {
-        Ok(None) => Ok(Names(names)),
+        Ok(None) => Ok(names),
         _ => Err("they take more than one line".to_owned()),
     }
 }
@@ -400,7 +396,7 @@ mod tests {
     fn regression_a_list_of_columns_was_split_at_each_comma() {
         for names in [&[][..], &["n"], &["a,b", "c", "say \"x\"", " d "], &["two\nlines", "-x"]] {
             let names = names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
-            assert_eq!(names_of(&list_of(&names)), Ok(Names(names)));
+            assert_eq!(names_of(&list_of(&names)), Ok(names.into_iter().collect()));
         }
         assert!(names_of("a\nb").is_err() && names_of("\"a").is_err());
     }

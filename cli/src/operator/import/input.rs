@@ -4,12 +4,13 @@ use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use dynashard_core::NewItem;
+use parking_lot::Mutex;
 use xxhash_rust::xxh64::Xxh64;
 
-use super::csv::{self, Inference, Names, Records};
+use super::csv::{self, Inference, Records};
 use super::files::{Format, INPUT_FAILED, InputFile, bad, entries, failed, format_of};
 use super::gzip::Members;
 use super::json::{self, Lines};
@@ -127,8 +128,10 @@ impl Input {
     }
 
     /// Columns by their names, which some file has to have.
-    pub(super) fn named_columns(&self, names: Names) -> Result<BTreeSet<String>, Failure> {
-        let names = names.0.into_iter().collect::<BTreeSet<_>>();
+    pub(super) fn named_columns(
+        &self,
+        names: BTreeSet<String>,
+    ) -> Result<BTreeSet<String>, Failure> {
         let mut left = names.clone();
         for file in self.records() {
             let (_, records) = file?;
@@ -188,8 +191,10 @@ pub(super) struct Rows<'a> {
     of_all: u64,
     /// How many lines were read, of all files.
     lines: u64,
-    begins: Vec<u64>,
-    digests: Vec<u64>,
+    /// How many lines lie before each file that was begun.
+    pub(super) begins: Vec<u64>,
+    /// The hash of each file that was read to its end.
+    pub(super) digests: Vec<u64>,
 }
 
 type FileRecords = Records<Box<dyn BufRead>>;
@@ -200,16 +205,6 @@ enum Moment {
 }
 
 impl Rows<'_> {
-    /// How many lines lie before each file that was begun.
-    pub(super) fn begins(&self) -> &[u64] {
-        &self.begins
-    }
-
-    /// That, and the hash of each file that was read to its end.
-    pub(super) fn into_parts(self) -> (Vec<u64>, Vec<u64>) {
-        (self.begins, self.digests)
-    }
-
     /// The next row, or why the input cannot be read further; `None` at the end.
     pub(super) fn next(&mut self) -> Result<Option<InputRow>, Failure> {
         while let Some(file) = self.input.files.get(self.digests.len()) {
@@ -251,10 +246,12 @@ impl Rows<'_> {
             self.of_all += std::mem::take(&mut self.of_file);
             self.open = None;
         }
-        match self.input.items.filter(|items| *items != self.of_all) {
-            Some(items) => Err(manifest::incomplete(self.of_all, items)),
-            None => Ok(None),
-        }
+        let (found, summary) = (self.of_all, manifest::SUMMARY);
+        let Some(items) = self.input.items.filter(|items| *items != found) else { return Ok(None) };
+        let detail = format!(
+            "the data files hold {found} items, and {summary} says {items}: was everything downloaded?"
+        );
+        Err(Failure { code: INPUT_FAILED, detail })
     }
 }
 
@@ -264,7 +261,7 @@ pub(in crate::operator) struct Tally(Arc<Mutex<Xxh64>>);
 
 impl Tally {
     fn digest(&self) -> u64 {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).digest()
+        self.0.lock().digest()
     }
 }
 
@@ -273,7 +270,7 @@ struct Hashing<R>(R, Tally);
 impl<R: Read> Read for Hashing<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let read = self.0.read(buffer)?;
-        self.1.0.lock().unwrap_or_else(PoisonError::into_inner).update(&buffer[..read]);
+        self.1.0.lock().update(&buffer[..read]);
         Ok(read)
     }
 }
@@ -317,7 +314,7 @@ mod tests {
         }
         assert_eq!(rows.digests.len(), input.files.len());
         let found = numbered.into_iter().map(|(number, item)| {
-            let RowPlace { file, line } = input.place(rows.begins(), number);
+            let RowPlace { file, line } = input.place(&rows.begins, number);
             let file = input.files.iter().position(|other| Some(&*other.name) == file);
             (file.expect("a file"), line.expect("a line"), item)
         });

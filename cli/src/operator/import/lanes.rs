@@ -134,7 +134,10 @@ impl<R> Lanes<R> {
             }
             let Some(key) = self.unnoted.pop_front() else { break };
             let Some(lane) = self.by_key.get_mut(&key) else { continue };
-            let wanted = lane.rows_of_a_moment().saturating_sub(lane.noted.len());
+            // As many as the pace lets go in that time, if each takes one unit.
+            let rows = Duration::try_from_secs_f64(lane.pace.rate * NOTED_SECS).unwrap_or_default();
+            let rows = usize::try_from(rows.as_secs()).unwrap_or(usize::MAX).max(LEAST_NOTED);
+            let wanted = rows.saturating_sub(lane.noted.len());
             let taken = lane.unnoted.drain(..wanted.min(left).min(lane.unnoted.len()));
             self.noting.extend(taken.inspect(|queued| show(&queued.row)));
             if !lane.unnoted.is_empty() {
@@ -179,7 +182,7 @@ impl<R> Lanes<R> {
     /// When the next row may go.
     pub(super) fn next_at(&self) -> Option<Duration> {
         let ((at, _), _) = self.turns.first_key_value()?;
-        Some(if self.whole.has_throttled() { self.whole.next_at().max(*at) } else { *at })
+        Some(if self.whole.has_throttled() { self.whole.next_at.max(*at) } else { *at })
     }
 
     /// Nothing is left to do for a row, which may have been written.
@@ -235,18 +238,10 @@ impl<R> Lanes<R> {
         let lane = self.lane(key, now);
         if !lane.has_turn && !lane.noted.is_empty() && lane.in_flight < MAX_IN_FLIGHT {
             lane.has_turn = true;
-            let at = lane.pace.next_at().max(now);
+            let at = lane.pace.next_at.max(now);
             self.turns_given += 1;
             self.turns.insert((at, self.turns_given), key.clone());
         }
-    }
-}
-
-impl<R> Lane<R> {
-    /// How many rows the pace lets go in a moment, if each takes one unit.
-    fn rows_of_a_moment(&self) -> usize {
-        let rows = Duration::try_from_secs_f64(self.pace.rate() * NOTED_SECS).unwrap_or_default();
-        usize::try_from(rows.as_secs()).unwrap_or(usize::MAX).max(LEAST_NOTED)
     }
 }
 

@@ -15,8 +15,8 @@ use super::report::Counts;
 use super::row::bytes_of;
 use super::send::{Fate, Row, Target};
 use super::state::{State, StateFile};
-use super::{IN_DOUBT, ROWS_REFUSED, Run, Source, Stopped, lock, panicked};
-use crate::operator::Failure;
+use super::{IN_DOUBT, ROWS_REFUSED, Run, Source, panicked};
+use crate::operator::{Failure, Stopped};
 
 /// Writes the rows of an input.
 pub(super) struct Loader<'r, 'a> {
@@ -151,7 +151,7 @@ impl<'r, 'a> Loader<'r, 'a> {
         let has_stopped = now.saturating_sub(self.moved_at) >= STALLED && !self.lanes.is_empty();
         if has_stopped && !self.is_stalled {
             let (stalled, patience) = (STALLED.as_secs(), PATIENCE.as_secs());
-            self.run.reporter.notes(&format!(
+            self.run.reporter.activity.notes(&format!(
                 "dynashard: nothing was written for {stalled} s: DynamoDB refuses every write, or does not answer. The \
                  import goes on by itself when that has passed, and ends after {patience} s"
             ));
@@ -256,7 +256,7 @@ impl<'r, 'a> Loader<'r, 'a> {
 
     fn list(&self, row: &Row, code: &'static str, detail: &str) {
         let failure = Failure { code, detail: detail.to_owned() };
-        lock(&self.run.refusals).add(self.source.place(row.number), Some(row.item.key()), &failure);
+        self.run.refusals.lock().add(self.source.place(row.number), Some(row.item.key()), &failure);
     }
 
     /// Brings back the rows in doubt whose time has come. They are noted as sent already.
@@ -290,7 +290,7 @@ impl<'r, 'a> Loader<'r, 'a> {
         let refusals = Arc::clone(&self.run.refusals);
         self.saving = Some(tokio::task::spawn_blocking(move || {
             // What it counts as refused is in the list.
-            lock(&refusals).flush()?;
+            refusals.lock().flush()?;
             file.save(&state)
         }));
     }
@@ -318,7 +318,7 @@ impl<'r, 'a> Loader<'r, 'a> {
         for row in self.lanes.noted().filter(|row| row.in_doubt.is_none()) {
             self.state.position.read(row.number, false);
         }
-        lock(&self.run.refusals).flush()?;
+        self.run.refusals.lock().flush()?;
         self.file.save(&self.state)?;
         failure
     }

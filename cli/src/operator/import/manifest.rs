@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-use super::files::{Format, INPUT_FAILED, InputFile, bad, entries, failed};
+use super::files::{Format, InputFile, bad, entries, failed};
 use crate::operator::Failure;
 
 /// Whether a directory looks like an export.
@@ -35,14 +35,6 @@ pub(super) fn find(directory: &Path) -> Result<(Vec<InputFile>, Option<u64>), Fa
     }
 }
 
-/// The files hold more or fewer items than the summary says.
-pub(super) fn incomplete(found: u64, items: u64) -> Failure {
-    let detail = format!(
-        "the data files hold {found} items, and {SUMMARY} says {items}: was everything downloaded?"
-    );
-    Failure { code: INPUT_FAILED, detail }
-}
-
 /// Refuses what DynamoDB does not write beside the data.
 fn refuse_others(directory: &Path, others: impl Iterator<Item = InputFile>) -> Result<(), Failure> {
     let others = others.map(|entry| entry.name).filter(|name| !name.starts_with("manifest-"));
@@ -53,7 +45,7 @@ fn refuse_others(directory: &Path, others: impl Iterator<Item = InputFile>) -> R
     Err(bad(directory, &format!("holds what is not of an export: {others}")))
 }
 
-const SUMMARY: &str = "manifest-summary.json";
+pub(super) const SUMMARY: &str = "manifest-summary.json";
 const FILES: &str = "manifest-files.json";
 
 #[derive(Deserialize)]

@@ -31,17 +31,19 @@ mod send;
 mod state;
 mod table;
 
-use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+use std::{fs, io};
 
 use dynashard_core::{Attributes, Code};
 use dynashard_keys::Placement;
+use flate2::Compression;
 use futures_util::TryStreamExt;
+use parking_lot::Mutex;
 use tokio::sync::mpsc;
 use tokio::task::{JoinError, spawn_blocking};
 use tokio::time::sleep;
@@ -57,10 +59,12 @@ use report::Reporter;
 use row::{Keys, Refused};
 use send::{Row, Target};
 use state::{Identity, State, StateFile};
-use table::{Copy, SourceTable, look_at};
+use table::{SourceTable, look_at};
 
 use super::connect::Connection;
-use super::{Failure, INTERRUPTED, signals};
+use super::export::form::{self, Columns, Lines};
+use super::export::sink::Sink;
+use super::{Failure, INTERRUPTED, Stopped, signals};
 use crate::signals::TerminationSignals;
 
 /// Rows between the reader and those that are read ahead.
@@ -76,13 +80,14 @@ const ROWS_REFUSED: &str = "rows_refused";
 const IN_DOUBT: &str = "in_doubt";
 
 pub(crate) async fn run(args: ImportArgs) -> ExitCode {
-    let reporter = Reporter::begin(args.json);
-    let (ended, reporter) = match signals() {
+    let mut reporter = Reporter::begin(args.json);
+    let ended = match signals() {
         Ok(signals) => {
+            let reporter = &mut reporter;
             let mut run = Run { args: &args, reporter, signals, refusals: Arc::default() };
-            (Box::pin(run.import()).await, run.reporter)
+            Box::pin(run.import()).await
         }
-        Err(failure) => (Err(failure.into()), reporter),
+        Err(failure) => Err(failure.into()),
     };
     let mut output = reporter.end();
     let status = match ended {
@@ -99,23 +104,10 @@ pub(crate) async fn run(args: ImportArgs) -> ExitCode {
     output.end(status)
 }
 
-/// Why an import has ended before it was done.
-enum Stopped {
-    /// By a signal.
-    Interrupted,
-    Failed(Failure),
-}
-
-impl From<Failure> for Stopped {
-    fn from(failure: Failure) -> Self {
-        Self::Failed(failure)
-    }
-}
-
 /// An import, what goes on beside it, and what comes of it.
 struct Run<'a> {
     args: &'a ImportArgs,
-    reporter: Reporter,
+    reporter: &'a mut Reporter,
     signals: TerminationSignals,
     refusals: Arc<Mutex<Refusals>>,
 }
@@ -130,7 +122,7 @@ impl Run<'_> {
     async fn import(&mut self) -> Result<(), Stopped> {
         let args = self.args;
         let connection = args.connect.connect().await?;
-        if args.keep_existing && connection.settings().placement == Placement::Random {
+        if args.keep_existing && connection.place.settings.placement == Placement::Random {
             let detail =
                 "--keep-existing needs to know an item's shard, and the placement is random";
             let code = Code::NotForPlacement.as_str();
@@ -148,7 +140,7 @@ impl Run<'_> {
                 Found::Files(input)
             }
         };
-        let (table, _) = look_at(&connection, connection.main_table()).await?;
+        let (table, _) = look_at(&connection, &connection.place.main_table).await?;
         let (keys, from_table) = match &found {
             Found::Table(from) => (from.keys.clone(), from.identity.clone()),
             Found::Files(_) => (keys(args, &connection), String::new()),
@@ -199,7 +191,7 @@ impl Run<'_> {
     /// Opens the list of the refused rows, if it is to be a file. That of an earlier run goes on with its state.
     fn list(&self, goes_on: bool) -> Result<(), Failure> {
         let path = self.args.refused.as_ref();
-        path.map_or(Ok(()), |path| lock(&self.refusals).open(path, goes_on))
+        path.map_or(Ok(()), |path| self.refusals.lock().open(path, goes_on))
     }
 
     /// Shows `add` each item of a table, and returns how many there are.
@@ -228,7 +220,7 @@ impl Run<'_> {
         let refusals = Arc::clone(&self.refusals);
         let examine = |item| {
             if let Err(Refused { key, failure }) = from.keys.item(item) {
-                lock(&refusals).add(RowPlace::default(), key.as_ref(), &failure);
+                refusals.lock().add(RowPlace::default(), key.as_ref(), &failure);
             }
             Ok(())
         };
@@ -243,13 +235,18 @@ impl Run<'_> {
         state: &StateFile,
         goes_on: bool,
     ) -> Result<Input, Stopped> {
-        let paths = state.copy_paths();
+        let path = state.copy_path();
         if !goes_on {
-            let mut copy = Copy::begin(&paths)?;
-            self.each_item(from, true, |item| copy.add(&item)).await?;
-            copy.end()?;
+            let failed = |e: io::Error| files::failed(&path, &e);
+            let sink = Sink::create(&path, Some(Compression::fast()));
+            let sink = sink.map_err(|failure| Failure { code: files::INPUT_FAILED, ..failure })?;
+            let (format, schema) = (form::Format::DynamodbJson, &from.keys.schema);
+            let mut lines =
+                Lines::begin(format, Columns::default(), schema, sink).map_err(failed)?;
+            self.each_item(from, true, |item| lines.write(&item).map_err(failed)).await?;
+            lines.finish().and_then(|sink| sink.finish(true)).map_err(failed)?;
         }
-        let input = Input::find(&paths[0], Some(Format::JsonLines))?;
+        let input = Input::find(&path, Some(Format::JsonLines))?;
         Ok(Input { is_copy: true, ..input })
     }
 
@@ -259,7 +256,7 @@ impl Run<'_> {
         let (watched, refusals) = (Arc::clone(&watch), Arc::clone(&self.refusals));
         let columns = self.args.number_columns.clone();
         let mut pass = spawn_blocking(move || {
-            check::check(input, keys, columns, &mut lock(&refusals), &watched)
+            check::check(input, keys, columns, &mut refusals.lock(), &watched)
         });
         let source = loop {
             self.reporter.show("check", watch.rows.load(Ordering::Relaxed), None, "");
@@ -280,10 +277,10 @@ impl Run<'_> {
 
     /// Takes note of what a first pass has found.
     fn checked(&mut self, rows: Result<u64, Failure>) -> Result<(), Failure> {
-        let listed = lock(&self.refusals).finish();
+        let listed = self.refusals.lock().finish();
         let rows = rows?;
         listed?;
-        let (refused, is_check) = (lock(&self.refusals).count(), self.args.check);
+        let (refused, is_check) = (self.refusals.lock().count, self.args.check);
         let summary = &mut self.reporter.summary;
         (summary.rows, summary.is_check) = (Some(rows), is_check);
         summary.counts.refused = refused;
@@ -336,7 +333,7 @@ impl Run<'_> {
         let loading = Loader::load(self, target, source, (file, before), receiver);
         let (loaded, file) = Box::pin(loading).await;
         let read = reading.await.unwrap_or_else(|error| Err(panicked(&error)));
-        lock(&self.refusals).finish()?;
+        self.refusals.lock().finish()?;
         loaded?;
         read?;
         let undecided = self.reporter.summary.undecided;
@@ -383,10 +380,6 @@ const FROM_TABLE: &str = "from-table";
 fn panicked(error: &JoinError) -> Failure {
     let why = format!("a part of the import failed: {error}");
     dynashard_core::Error::new(Code::Internal, why).into()
-}
-
-fn lock(refusals: &Mutex<Refusals>) -> MutexGuard<'_, Refusals> {
-    refusals.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The fields of the key, as the arguments or the table name them.

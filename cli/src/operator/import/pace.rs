@@ -9,11 +9,11 @@ use std::time::Duration;
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Pace {
     /// Write units a second.
-    rate: f64,
+    pub(super) rate: f64,
     /// The rate at which the partition throttled last.
     ceiling: Option<f64>,
     /// When the next row may go.
-    next_at: Duration,
+    pub(super) next_at: Duration,
     /// No second fall before this: one burst of throttles is one piece of news.
     deaf_until: Duration,
     /// What the partition has taken since then, in units.
@@ -56,16 +56,6 @@ impl Pace {
     pub(super) fn new(now: Duration) -> Self {
         let (window, taken) = ((now, 0.0), f64::INFINITY);
         Self { rate: FIRST_RATE, ceiling: None, next_at: now, deaf_until: now, window, taken }
-    }
-
-    /// Write units a second.
-    pub(super) fn rate(&self) -> f64 {
-        self.rate
-    }
-
-    /// When the next row may go.
-    pub(super) fn next_at(&self) -> Duration {
-        self.next_at
     }
 
     /// Whether the partition has ever throttled.
@@ -151,7 +141,7 @@ mod tests {
                 throttled += 1.0;
                 pace.throttled(now);
             }
-            now = now.max(pace.next_at());
+            now = now.max(pace.next_at);
         }
         (written, throttled)
     }
@@ -189,7 +179,7 @@ mod tests {
         for _ in 0..50 {
             pace.throttled(START);
         }
-        assert!((pace.rate() - FALL * FIRST_RATE).abs() < 0.001);
+        assert!((pace.rate - FALL * FIRST_RATE).abs() < 0.001);
     }
 
     /// What was written after a pause counted as what the partition takes in all that time, so that the next
@@ -203,16 +193,16 @@ mod tests {
         let mut idle = pace;
         idle.written(1.0, late);
         idle.throttled(late + Duration::from_millis(10));
-        assert!(idle.rate() > 0.8 * pace.rate(), "{} of {}", idle.rate(), pace.rate());
+        assert!(idle.rate > 0.8 * pace.rate, "{} of {}", idle.rate, pace.rate);
         pace.throttled(late);
-        assert!(pace.rate() > 300.0, "{}", pace.rate());
+        assert!(pace.rate > 300.0, "{}", pace.rate);
     }
 
     #[test]
     fn a_late_wake_up_makes_up_for_little() {
         let mut pace = Pace::new(START);
         let late = START + Duration::from_mins(1);
-        let at_once = std::iter::from_fn(|| (pace.next_at() <= late).then(|| pace.sent(1.0, late)));
+        let at_once = std::iter::from_fn(|| (pace.next_at <= late).then(|| pace.sent(1.0, late)));
         assert!(at_once.take(1_000).count() <= 6, "a twentieth of a second's");
     }
 }

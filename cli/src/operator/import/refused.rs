@@ -17,7 +17,7 @@ const SHOWN: u64 = 20;
 #[derive(Default)]
 pub(super) struct Refusals {
     file: Option<BufWriter<File>>,
-    count: u64,
+    pub(super) count: u64,
     /// Since the list was ended last.
     of_phase: u64,
     /// The file could not be written to.
@@ -72,11 +72,6 @@ impl Refusals {
         }
     }
 
-    /// How many there are.
-    pub(super) fn count(&self) -> u64 {
-        self.count
-    }
-
     /// Writes out what is held back. A state that counts a row is saved after that.
     pub(super) fn flush(&mut self) -> Result<(), Failure> {
         let flushed = self.file.as_mut().map_or(Ok(()), Write::flush).map_err(|e| failed(&e));
@@ -115,7 +110,7 @@ mod tests {
             let place = RowPlace { file: None, line: Some(1) };
             refusals.add(place, None, &Failure { code: "bad_key", detail: String::new() });
             refusals.flush().expect("it writes");
-            assert_eq!(refusals.count(), 1);
+            assert_eq!(refusals.count, 1);
             lines()
         };
         assert_eq!([add(true), add(true), add(false)], [1, 2, 1]);
@@ -129,8 +124,8 @@ mod tests {
         for _ in 0..=SHOWN {
             refusals.add(RowPlace { file: None, line: None }, None, &failure);
         }
-        assert_eq!((refusals.count(), refusals.of_phase), (SHOWN + 1, SHOWN + 1));
+        assert_eq!((refusals.count, refusals.of_phase), (SHOWN + 1, SHOWN + 1));
         refusals.finish().expect("it writes");
-        assert_eq!((refusals.count(), refusals.of_phase), (SHOWN + 1, 0));
+        assert_eq!((refusals.count, refusals.of_phase), (SHOWN + 1, 0));
     }
 }

@@ -6,6 +6,7 @@ use indicatif::ProgressBar;
 use serde::{Deserialize, Serialize};
 
 use crate::clock::Stopwatch;
+use crate::numbers::float;
 use crate::operator::output::{Activity, Output};
 
 /// What became of rows, in all runs together.
@@ -31,7 +32,7 @@ impl Counts {
 /// Shows the progress: as a line on the terminal, or each second as a line of JSON.
 pub(super) struct Reporter {
     pub(super) summary: Summary,
-    activity: Activity,
+    pub(super) activity: Activity,
     output: Output,
     began: Stopwatch,
     shown_at: Option<Duration>,
@@ -60,7 +61,6 @@ impl Meter {
 /// What is shown.
 #[derive(Debug, Clone, Copy, Serialize)]
 struct Shown {
-    event: &'static str,
     /// `check` or `write`.
     phase: &'static str,
     rows: u64,
@@ -79,8 +79,7 @@ impl Reporter {
     pub(super) fn begin(json: bool) -> Self {
         let (activity, output) = (Activity::begin(!json), Output::new(json));
         let (began, meter) = (Stopwatch::start(), Meter::of("", 0));
-        let summary = Summary { event: "summary", ..Summary::default() };
-        Self { summary, activity, output, began, shown_at: None, meter }
+        Self { summary: Summary::default(), activity, output, began, shown_at: None, meter }
     }
 
     /// Shows how many rows of how many are through a phase, unless that was just done. `note` says what
@@ -100,8 +99,8 @@ impl Reporter {
         let left = of.filter(|_| rows_per_sec > 0.0).map(|of| float(of.saturating_sub(rows)));
         let left = left.and_then(|left| Duration::try_from_secs_f64(left / rows_per_sec).ok());
         let secs_left = left.map(|time| time.as_secs());
-        let event = "progress";
-        self.output.json(&Shown { event, phase, rows, of, rows_per_sec, throttles, secs_left });
+        let shown = Shown { phase, rows, of, rows_per_sec, throttles, secs_left };
+        self.output.event("progress", &shown);
         self.activity.says(|| {
             let of = of.map_or_else(String::new, |of| format!(" of {of}"));
             let left = secs_left.map_or_else(String::new, |secs| format!(", {secs} s left"));
@@ -109,11 +108,6 @@ impl Reporter {
                 "{phase}: {rows}{of} rows, {rows_per_sec:.0}/s, {throttles} throttles{left}{note}"
             )
         });
-    }
-
-    /// Prints a line that stays, on stderr.
-    pub(super) fn notes(&self, text: &str) {
-        self.activity.notes(text);
     }
 
     /// Prints the summary of an import that had begun, and returns where its failure is to be printed.
@@ -130,7 +124,6 @@ impl Reporter {
 /// `{"event":"summary", ...}`
 #[derive(Debug, Default, Serialize)]
 pub(super) struct Summary {
-    event: &'static str,
     /// In the input. They are counted first.
     pub(super) rows: Option<u64>,
     #[serde(flatten)]
@@ -154,7 +147,7 @@ pub(super) struct Summary {
 impl Summary {
     fn print(&self, output: &mut Output) {
         let Some(rows) = self.rows else { return };
-        output.json(self);
+        output.event("summary", self);
         let Self { counts, undecided, secs, rows_per_sec, throttles, .. } = self;
         let Counts { written, kept, found, refused } = counts;
         if self.is_check {
@@ -178,11 +171,6 @@ impl Summary {
             "{rows} rows: {written} written{also}; {secs:.1} s, {rows_per_sec:.0} rows/s, {throttles} throttles"
         ));
     }
-}
-
-/// A count as a number to divide.
-fn float(count: u64) -> f64 {
-    u32::try_from(count).map_or(f64::INFINITY, f64::from)
 }
 
 #[cfg(test)]

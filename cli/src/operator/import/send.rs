@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use dynashard_core::ports::Consistency;
-use dynashard_core::{Code, Deadline, Error, Kind, NewItem, Precondition, Reader, Version, Writer};
+use dynashard_core::{Code, Deadline, Error, Kind, NewItem, Precondition, Reader, Writer};
 
 use super::row::version_of;
 
@@ -117,14 +117,14 @@ impl Target {
     async fn look(&self, row: &Row, until: Duration) -> Fate {
         let get = self.reader.get(row.item.key(), None, Consistency::Strong, self.deadline());
         let (now, got) = Box::pin(begun_at(|| self.now(), get)).await;
-        match found(got.map(|got| got.item.version)) {
-            Ok(Some(version)) if version == version_of(&row.item) => Fate::Found,
-            Ok(Some(_)) if self.is_kept() => Fate::Kept,
+        match got {
+            Ok(got) if got.item.version == version_of(&row.item) => Fate::Found,
+            Ok(_) if self.is_kept() => Fate::Kept,
             // Another put would lie beside it, and not in place of it.
-            Ok(Some(_)) => Fate::Undecided,
-            Ok(None) if now < until => Fate::Later(until),
-            Ok(None) => self.put(row, Precondition::None).await.unwrap_or(Fate::Kept),
-            Err(error) => fate_of(error),
+            Ok(_) => Fate::Undecided,
+            Err(error) if error.code() != Code::ItemNotFound => fate_of(error),
+            Err(_) if now < until => Fate::Later(until),
+            Err(_) => self.put(row, Precondition::None).await.unwrap_or(Fate::Kept),
         }
     }
 
@@ -142,14 +142,6 @@ async fn begun_at<T>(
 ) -> (Duration, T) {
     let begun = now();
     (begun, request.await)
-}
-
-/// The version of what was asked for, if it is there.
-fn found(got: Result<Version, Error>) -> Result<Option<Version>, Error> {
-    match got {
-        Err(error) if error.code() == Code::ItemNotFound => Ok(None),
-        got => got.map(Some),
-    }
 }
 
 /// What follows from an error of which it is certain that nothing was written.

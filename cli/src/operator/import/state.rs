@@ -127,7 +127,7 @@ pub(super) struct StateFile {
 
 const LOCK: &str = ".lock";
 
-/// Holds the rows of `--from-table`, and until it has all of them the other.
+/// Holds the rows of `--from-table`, and while it lacks some of them has another suffix behind this one.
 const COPY: &str = ".dynashard-rows";
 const PART_OF_COPY: &str = ".dynashard-rows.partial";
 
@@ -176,9 +176,9 @@ impl StateFile {
         }
     }
 
-    /// Where the rows of another table are, and where they are written to.
-    pub(super) fn copy_paths(&self) -> [PathBuf; 2] {
-        [COPY, PART_OF_COPY].map(|suffix| with_suffix(&self.path, suffix))
+    /// Where the rows of another table are.
+    pub(super) fn copy_path(&self) -> PathBuf {
+        with_suffix(&self.path, COPY)
     }
 }
 
@@ -273,11 +273,11 @@ mod tests {
         for written in [1, 2] {
             file.save(&state(written)).expect("it saves");
         }
-        fs::write(&file.copy_paths()[0], "rows").expect("it writes");
+        fs::write(file.copy_path(), "rows").expect("it writes");
         drop(file);
         let (file, before) = StateFile::open(&path).expect("it opens");
         assert_eq!(before, Some(state(2)));
-        assert!(file.copy_paths()[0].exists());
+        assert!(file.copy_path().exists());
         file.remove().expect("it is removed");
         assert_eq!(fs::read_dir(directory.path()).expect("a directory").count(), 0);
     }

@@ -1,24 +1,18 @@
 //! The rows of another table, which are copied to a file beside the state: from there they are imported as any others.
 
-use std::fs::{self, File};
-use std::io::{self, BufWriter, Write};
 use std::num::NonZeroU32;
-use std::path::PathBuf;
 
-use dynashard_api::json::AttributesJson;
-use dynashard_aws_operator::{KeyAttribute, ScanSegment, TableState};
+use dynashard_aws_operator::{KeyAttribute, TableState};
 use dynashard_core::Attributes;
 use dynashard_keys::SortKeyType;
-use flate2::Compression;
-use flate2::write::GzEncoder;
-use futures_util::stream::{self, Stream};
-use serde::Serialize;
+use futures_util::TryStreamExt;
+use futures_util::stream::Stream;
 
-use super::files::{INPUT_FAILED, failed};
+use super::files::INPUT_FAILED;
 use super::row::Keys;
 use crate::operator::Failure;
 use crate::operator::connect::Connection;
-use crate::operator::scan::{ReadRate, TableScan};
+use crate::operator::scan::{ReadRate, TableScan, all_segments};
 
 /// Parts of the table that are read side by side.
 const SEGMENTS: u32 = 8;
@@ -40,7 +34,7 @@ impl SourceTable {
     ) -> Result<Self, Failure> {
         let bad =
             |what: &str| Failure { code: INPUT_FAILED, detail: format!("table {name} {what}") };
-        if name == connection.main_table() {
+        if name == connection.place.main_table {
             return Err(bad("is the main table itself"));
         }
         let (identity, table) = look_at(connection, name).await?;
@@ -57,7 +51,7 @@ impl SourceTable {
         let sort = name_of(table.sort_key, letter).ok_or_else(|| {
             bad(&format!("has no sort key of the type {letter}, as the main table has"))
         })?;
-        let scan = TableScan::new(connection.operator(), name, read_units.map(ReadRate::new));
+        let scan = TableScan::new(&connection.place.operator, name, ReadRate::new(read_units));
         Ok(Self { identity, keys: Keys { partition, sort, schema }, scan })
     }
 
@@ -66,16 +60,7 @@ impl SourceTable {
         &self,
         is_strong: bool,
     ) -> impl Stream<Item = Result<Vec<Attributes>, Failure>> + Unpin + '_ {
-        let segments = (0..SEGMENTS).map(|number| {
-            let segment = ScanSegment { number, of: SEGMENTS };
-            let next = move |after: Option<Option<Attributes>>| async move {
-                let Some(after) = after else { return Ok(None) };
-                let page = self.scan.page(segment, after.as_ref(), is_strong).await?;
-                Ok(Some((page.items, page.next.map(Some))))
-            };
-            Box::pin(stream::try_unfold(Some(None), next))
-        });
-        stream::select_all(segments)
+        self.scan.pages(all_segments(SEGMENTS).collect(), is_strong).map_ok(|(_, page)| page.items)
     }
 }
 
@@ -85,7 +70,7 @@ pub(super) async fn look_at(
     connection: &Connection,
     name: &str,
 ) -> Result<(String, TableState), Failure> {
-    let operator = connection.operator();
+    let operator = &connection.place.operator;
     let table = operator.table(name).await;
     let table =
         table.map_err(|e| Failure::connection(format!("DescribeTable of table {name}: {e}")))?;
@@ -94,40 +79,6 @@ pub(super) async fn look_at(
 
 fn identity_of(name: &str, place: &str, table: &TableState) -> String {
     format!("{name} in {place}: {} {}", table.arn, table.identity)
-}
-
-/// The file that the items of a table are copied to, as lines of DynamoDB JSON.
-pub(super) struct Copy<'a> {
-    paths: &'a [PathBuf; 2],
-    file: BufWriter<GzEncoder<File>>,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "PascalCase")]
-struct Line<'a> {
-    item: AttributesJson<'a>,
-}
-
-impl<'a> Copy<'a> {
-    /// Begins the file, which has the second path until it is whole, and then the first.
-    pub(super) fn begin(paths: &'a [PathBuf; 2]) -> Result<Self, Failure> {
-        let file = File::create(&paths[1]).map_err(|e| failed(&paths[1], &e))?;
-        let file = BufWriter::new(GzEncoder::new(file, Compression::fast()));
-        Ok(Self { paths, file })
-    }
-
-    pub(super) fn add(&mut self, item: &Attributes) -> Result<(), Failure> {
-        let line = Line { item: AttributesJson(item, dynashard_api::json::Format::DynamoDb) };
-        let written = serde_json::to_writer(&mut self.file, &line).map_err(io::Error::from);
-        written.and_then(|()| self.file.write_all(b"\n")).map_err(|e| failed(&self.paths[1], &e))
-    }
-
-    pub(super) fn end(self) -> Result<(), Failure> {
-        let [whole, part] = self.paths;
-        let file = self.file.into_inner().map_err(io::IntoInnerError::into_error);
-        let ended = file.and_then(GzEncoder::finish).and_then(|file| file.sync_all());
-        ended.and_then(|()| fs::rename(part, whole)).map_err(|e| failed(part, &e))
-    }
 }
 
 #[cfg(test)]

@@ -5,13 +5,13 @@ use std::collections::HashMap;
 use dynashard_keys::{ItemKey, KeyError, Placement, ShardCount};
 use serde::Serialize;
 
-use super::Ended;
 use super::advice::{Advice, Candidate, Kind, Load, Steps, advise, is_far_ahead};
 use super::sample::{Column, FEW_ROWS, Sample, SampleArgs};
 use super::spread::Spread;
 use crate::numbers::float;
 use crate::operator::Failure;
 use crate::operator::output::Output;
+use crate::operator::planning::Ended;
 
 /// So many hot values are named.
 const HOT_VALUES: usize = 10;
@@ -23,7 +23,7 @@ const CANDIDATES: usize = 8;
 const MOST_DOUBLINGS: u32 = 10;
 
 #[derive(Debug, clap::Args)]
-pub(super) struct AdviseArgs {
+pub(crate) struct AdviseArgs {
     #[command(flatten)]
     sample: SampleArgs,
     /// The writes a second that the sample stands for.
@@ -104,16 +104,16 @@ pub(super) fn run(args: &AdviseArgs, output: &mut Output) -> Result<Ended, Failu
     let is_needed = args.sample.sk_column.is_some()
         || Sample::names(&args.sample)?.iter().any(|name| name == sort);
     let sample = Sample::read(&args.sample, is_needed.then_some(sort))?;
-    if !sample.may_be_used(&args.sample, output) {
+    if !sample.may_be_used(output) {
         return Ok(Ended::BadRows);
     }
     let report = report(args, &sample)?;
-    print(&report, output);
+    print(&report, &sample, output);
     output.json(&report);
     Ok(Ended::Done)
 }
 
-fn report(args: &AdviseArgs, sample: &Sample) -> Result<Report, Failure> {
+fn report(args: &AdviseArgs, sample: &Sample<'_>) -> Result<Report, Failure> {
     let (pk_column, sk_column) = (&args.sample.pk_column, args.sample.sort_column());
     let partition = sample.column(pk_column).ok_or_else(|| Failure {
         code: "input_failed",
@@ -125,7 +125,7 @@ fn report(args: &AdviseArgs, sample: &Sample) -> Result<Report, Failure> {
     let rows_of = partition.rows_of_values();
     let spread = Spread::of(rows_of.iter().copied());
     let kind = Kind::of(&spread, sample.rows, partition.are_dates());
-    let keys = sample.keys(&args.sample)?;
+    let keys = sample.keys()?;
     let sharded = sharded(&keys)?;
     let sort_keys = (!keys.is_empty()).then(|| sort_keys(sk_column, &keys));
     // A few rows of an item are chance, and no share.
@@ -222,7 +222,7 @@ fn sharded(keys: &[ItemKey]) -> Result<Vec<(u32, Spread)>, KeyError> {
 /// Other keys, the most even first.
 fn candidates(
     args: &AdviseArgs,
-    sample: &Sample,
+    sample: &Sample<'_>,
     partition: &Column,
     sharded: &[(u32, Spread)],
 ) -> Vec<Candidate> {
@@ -236,39 +236,25 @@ fn candidates(
     let others = sample.columns.iter().filter(|column| column.name != *pk_column);
     // A column that rows lack cannot be a key.
     let others = others.filter(|column| column.rows() == sample.rows);
-    let alone = others.clone().map(|column| Candidate {
-        key: column.name.clone(),
-        shards: None,
-        keeps_queries: false,
-        spread: Spread::of(column.rows_of_values()),
-    });
+    let other = |key, spread| Candidate { key, shards: None, keeps_queries: false, spread };
+    let alone = others.clone();
+    let alone = alone.map(|it| other(it.name.clone(), Spread::of(it.rows_of_values())));
     let joined = others.filter(|column| column.name != sk_column).map(|column| {
         let mut rows = HashMap::<_, u64>::new();
         for row in 0..sample.rows {
             *rows.entry((partition.number(row), column.number(row))).or_default() += 1;
         }
-        Candidate {
-            key: format!("{pk_column}:{}", column.name),
-            shards: None,
-            keeps_queries: false,
-            spread: Spread::of(rows.into_values()),
-        }
+        other(format!("{pk_column}:{}", column.name), Spread::of(rows.into_values()))
     });
     let mut all = of_shards.chain(alone).chain(joined).collect::<Vec<_>>();
     all.sort_by(|one, other| one.spread.largest_share.total_cmp(&other.spread.largest_share));
     all
 }
 
-fn print(report: &Report, output: &mut Output) {
-    let Report { rows, bad_rows, partition_key, .. } = report;
-    output.text(format!("{rows} rows"));
-    if *bad_rows > 0 {
-        output.text(format!("{bad_rows} rows could not be read and are left out"));
-    }
-    if report.is_cut {
-        output.text("the file has more rows than --max-rows");
-    }
-    let Judged { column, kind, spread, .. } = partition_key;
+fn print(report: &Report, sample: &Sample<'_>, output: &mut Output) {
+    output.text(format!("{} rows", report.rows));
+    sample.tell_missing(output);
+    let Judged { column, kind, spread, .. } = &report.partition_key;
     output.text(format!("\nPartition key {column}: {}", kind.says()));
     output.text(format!(
         "  cardinality {}, largest share {:.2}%, effective {:.1}",

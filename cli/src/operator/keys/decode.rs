@@ -5,12 +5,12 @@ use dynashard_keys::{
 };
 use serde::Serialize;
 
-use super::Ended;
 use crate::operator::Failure;
 use crate::operator::output::Output;
+use crate::operator::planning::Ended;
 
 #[derive(Debug, clap::Args)]
-pub(super) struct DecodeArgs {
+pub(crate) struct DecodeArgs {
     /// The physical partition key, as DynamoDB and CloudWatch show it.
     #[arg(value_name = "KEY", allow_hyphen_values = true)]
     key: String,

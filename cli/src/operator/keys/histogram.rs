@@ -6,13 +6,13 @@ use std::path::PathBuf;
 use dynashard_keys::ItemKey;
 use serde::Serialize;
 
-use super::Ended;
-use super::chart::{self, Bars};
+use super::chart;
 use super::method::{Method, MethodArgs, Shards};
 use super::sample::{Sample, SampleArgs};
 use super::spread::{Evenness, Spread};
 use crate::numbers::float;
 use crate::operator::output::Output;
+use crate::operator::planning::Ended;
 use crate::operator::{Failure, drawing};
 
 /// A terminal shows so many bars.
@@ -22,7 +22,7 @@ const MOST_BARS: usize = 64;
 const BAR: f64 = 50.0;
 
 #[derive(Debug, clap::Args)]
-pub(super) struct HistogramArgs {
+pub(crate) struct HistogramArgs {
     #[command(flatten)]
     sample: SampleArgs,
     /// The rule that finds the shards.
@@ -87,10 +87,10 @@ pub(super) fn run(args: &HistogramArgs, output: &mut Output) -> Result<Ended, Fa
     }
     drawing::check(args.chart.as_deref())?;
     let sample = Sample::read(&args.sample, Some(args.sample.sort_column()))?;
-    if !sample.may_be_used(&args.sample, output) {
+    if !sample.may_be_used(output) {
         return Ok(Ended::BadRows);
     }
-    let mut keys = sample.keys(&args.sample)?;
+    let mut keys = sample.keys()?;
     let mut rows = BTreeMap::<_, u64>::new();
     for key in &keys {
         *rows.entry(key.partition.clone()).or_default() += 1;
@@ -108,10 +108,9 @@ pub(super) fn run(args: &HistogramArgs, output: &mut Output) -> Result<Ended, Fa
     if let Some(path) = &args.chart {
         let title =
             format!("{} rows over {} shards, rule {}", report.rows, report.shards, report.rule);
-        let bars = Bars { title, first: report.first_shard, counts: &report.counts };
-        drawing::write(path, chart::draw(&bars))?;
+        drawing::write(path, chart::draw(&title, report.first_shard, &report.counts))?;
     }
-    print(&report, output);
+    print(&report, &sample, output);
     output.json(&report);
     Ok(Ended::Done)
 }
@@ -122,7 +121,7 @@ fn report(
     rule: Method,
     shards: &Shards,
     keys: &[ItemKey],
-    sample: &Sample,
+    sample: &Sample<'_>,
 ) -> Report {
     let length = usize::try_from(shards.count().get()).unwrap_or(0);
     let (mut counts, mut items) = (vec![0_u64; length], vec![0_u64; length]);
@@ -153,18 +152,13 @@ fn report(
     }
 }
 
-fn print(report: &Report, output: &mut Output) {
+fn print(report: &Report, sample: &Sample<'_>, output: &mut Output) {
     let Report { pk, keys, rule, shards, rows, items, busiest, .. } = report;
     if *keys > 1 {
         output.text(format!("the partition key {pk:?}, one of {keys}; --pk names another"));
     }
     output.text(format!("{rows} rows of {items} items over {shards} shards by {rule}"));
-    if report.bad_rows > 0 {
-        output.text(format!("{} rows could not be read and are left out", report.bad_rows));
-    }
-    if report.is_cut {
-        output.text("the file has more rows than --max-rows");
-    }
+    sample.tell_missing(output);
     output.text("");
     let of_one = report.counts.len().div_ceil(MOST_BARS);
     let groups = report.counts.chunks(of_one).map(|shards| shards.iter().sum::<u64>());

@@ -1,15 +1,16 @@
 //! `dynashard keys locate`.
 
+use clap::ValueEnum;
 use dynashard_keys::{ItemKey, PartitionKey, ShardId, SortKey, SortKeyType};
 use serde::Serialize;
 
-use super::Ended;
 use super::method::{Method, MethodArgs};
 use crate::operator::output::Output;
+use crate::operator::planning::Ended;
 use crate::operator::{Failure, partition_key};
 
 #[derive(Debug, clap::Args)]
-pub(super) struct LocateArgs {
+pub(crate) struct LocateArgs {
     /// Partition key of the item.
     #[arg(long, value_name = "KEY", value_parser = partition_key)]
     pk: PartitionKey,
@@ -59,7 +60,9 @@ struct Line<'a> {
 pub(super) fn run(args: &LocateArgs, output: &mut Output) -> Result<Ended, Failure> {
     let key = ItemKey::new(args.pk.clone(), SortKey::parse(&args.sk, args.sk_type)?);
     output.text(format!("{:13} {:>6} {:>6}  physical partition key", "rule", "shards", "shard"));
-    for rule in Method::ALL.into_iter().filter(|rule| args.rule.is_none_or(|only| only == *rule)) {
+    for rule in
+        Method::value_variants().iter().filter(|rule| args.rule.is_none_or(|only| only == **rule))
+    {
         let shards = rule.shards(args.method)?;
         let count = shards.count().get();
         let home = shards.home(&key);

@@ -47,38 +47,32 @@ pub(super) enum Shards {
 }
 
 impl Method {
-    pub(super) const ALL: [Self; 7] = [
-        Self::Xxh64,
-        Self::Jump,
-        Self::Random,
-        Self::Md5,
-        Self::CodePoints,
-        Self::Xxh64Suffix,
-        Self::RandomSuffix,
-    ];
-
-    pub(super) const fn as_str(self) -> &'static str {
+    /// The placement of dynashard that it is, or the rule of other tables.
+    const fn rule(self) -> Result<Placement, ShardRule> {
         match self {
-            Self::Xxh64 => Placement::Xxh64.as_str(),
-            Self::Jump => Placement::Jump.as_str(),
-            Self::Random => Placement::Random.as_str(),
-            Self::Md5 => ShardRule::Md5.as_str(),
-            Self::CodePoints => ShardRule::CodePoints.as_str(),
-            Self::Xxh64Suffix => ShardRule::Xxh64.as_str(),
-            Self::RandomSuffix => ShardRule::Random.as_str(),
+            Self::Xxh64 => Ok(Placement::Xxh64),
+            Self::Jump => Ok(Placement::Jump),
+            Self::Random => Ok(Placement::Random),
+            Self::Md5 => Err(ShardRule::Md5),
+            Self::CodePoints => Err(ShardRule::CodePoints),
+            Self::Xxh64Suffix => Err(ShardRule::Xxh64),
+            Self::RandomSuffix => Err(ShardRule::Random),
         }
+    }
+
+    pub(super) fn as_str(self) -> &'static str {
+        self.rule().map_or_else(ShardRule::as_str, Placement::as_str)
     }
 
     /// The rule with these shards.
     pub(super) fn shards(self, args: MethodArgs) -> Result<Shards, KeyError> {
-        let rule = match self {
-            Self::Xxh64 => return Ok(placed(Placement::Xxh64, args)),
-            Self::Jump => return Ok(placed(Placement::Jump, args)),
-            Self::Random => return Ok(placed(Placement::Random, args)),
-            Self::Md5 => ShardRule::Md5,
-            Self::CodePoints => ShardRule::CodePoints,
-            Self::Xxh64Suffix => ShardRule::Xxh64,
-            Self::RandomSuffix => ShardRule::Random,
+        let rule = match self.rule() {
+            Ok(placement) => {
+                let count = placement.round(args.shards);
+                let separator = args.separator.unwrap_or_default();
+                return Ok(Shards::Placed { placement, count, separator });
+            }
+            Err(rule) => rule,
         };
         let count = match rule {
             ShardRule::Xxh64 => Placement::Xxh64.round(args.shards),
@@ -130,11 +124,6 @@ impl Shards {
             Self::Ruled { sharding, .. } => sharding.rule().first(),
         }
     }
-}
-
-fn placed(placement: Placement, args: MethodArgs) -> Shards {
-    let (count, separator) = (placement.round(args.shards), args.separator.unwrap_or_default());
-    Shards::Placed { placement, count, separator }
 }
 
 fn shard_count(text: &str) -> Result<ShardCount, String> {

@@ -14,32 +14,29 @@ pub(super) mod timed;
 
 use std::process::ExitCode;
 
+use advise::AdviseArgs;
+use decode::DecodeArgs;
+use histogram::HistogramArgs;
+use locate::LocateArgs;
+
 use super::Failure;
 use super::output::Output;
-
-/// The exit status for keys, columns, files and rows that cannot be used.
-const BAD_INPUT: u8 = 2;
-
-#[derive(Debug, clap::Args)]
-pub(crate) struct KeysArgs {
-    #[command(subcommand)]
-    command: KeysCommand,
-}
+use super::planning::end;
 
 #[derive(Debug, clap::Subcommand)]
-enum KeysCommand {
+pub(crate) enum KeysCommand {
     /// Show the shard and the physical partition key of an item under each rule.
     #[command(after_help = locate::EXAMPLES)]
-    Locate(locate::LocateArgs),
+    Locate(LocateArgs),
     /// Show what a physical partition key may say: its logical key and its shard.
     #[command(after_help = decode::EXAMPLES)]
-    Decode(decode::DecodeArgs),
+    Decode(DecodeArgs),
     /// Count a sample of keys by shard, test whether the shards are even, and draw them.
     #[command(after_help = histogram::EXAMPLES)]
-    Histogram(histogram::HistogramArgs),
+    Histogram(HistogramArgs),
     /// Judge a partition key by a sample of real rows, and measure better ones.
     #[command(after_help = advise::EXAMPLES)]
-    Advise(advise::AdviseArgs),
+    Advise(AdviseArgs),
 }
 
 /// What follows the arguments in `--help`.
@@ -53,42 +50,19 @@ These commands need neither tables nor an AWS account. docs/KEYS.md explains the
 
 Each of them has a --help of its own, and --json.";
 
-/// How a command ended that did not fail.
-enum Ended {
-    Done,
-    /// Nothing was calculated, since rows could not be read.
-    BadRows,
-}
-
-pub(crate) fn run(args: KeysArgs) -> ExitCode {
-    let (mut output, ended) = match args.command {
-        KeysCommand::Locate(args) => with(args.json, |output| locate::run(&args, output)),
-        KeysCommand::Decode(args) => with(args.json, |output| decode::run(&args, output)),
-        KeysCommand::Histogram(args) => with(args.json, |output| histogram::run(&args, output)),
-        KeysCommand::Advise(args) => with(args.json, |output| advise::run(&args, output)),
+pub(crate) fn run(command: &KeysCommand) -> ExitCode {
+    let (KeysCommand::Locate(LocateArgs { json, .. })
+    | KeysCommand::Decode(DecodeArgs { json, .. })
+    | KeysCommand::Histogram(HistogramArgs { json, .. })
+    | KeysCommand::Advise(AdviseArgs { json, .. })) = command;
+    let mut output = Output::new(*json);
+    let ended = match command {
+        KeysCommand::Locate(args) => locate::run(args, &mut output),
+        KeysCommand::Decode(args) => decode::run(args, &mut output),
+        KeysCommand::Histogram(args) => histogram::run(args, &mut output),
+        KeysCommand::Advise(args) => advise::run(args, &mut output),
     };
-    let status = match ended {
-        Ok(Ended::Done) => ExitCode::SUCCESS,
-        Ok(Ended::BadRows) => ExitCode::from(BAD_INPUT),
-        Err(failure) => {
-            output.failure(None, &failure);
-            if failure.code == "output_failed" {
-                ExitCode::FAILURE
-            } else {
-                ExitCode::from(BAD_INPUT)
-            }
-        }
-    };
-    output.end(status)
-}
-
-fn with(
-    json: bool,
-    command: impl FnOnce(&mut Output) -> Result<Ended, Failure>,
-) -> (Output, Result<Ended, Failure>) {
-    let mut output = Output::new(json);
-    let ended = command(&mut output);
-    (output, ended)
+    end(output, ended)
 }
 
 impl From<dynashard_keys::KeyError> for Failure {

@@ -17,6 +17,7 @@ use crate::operator::import::csv::Records;
 use crate::operator::import::files::{Format, bad, failed, format_of};
 use crate::operator::import::input::open;
 use crate::operator::import::json::Lines;
+use crate::operator::output::Output;
 
 /// So many bad rows are shown.
 const SHOWN: usize = 20;
@@ -58,8 +59,11 @@ impl SampleArgs {
 }
 
 /// The rows of a file, column by column.
-#[derive(Debug, Default)]
-pub(in crate::operator) struct Sample {
+#[derive(Debug)]
+pub(in crate::operator) struct Sample<'a> {
+    pub(super) args: &'a SampleArgs,
+    /// The column of the sort key, if each row needs one.
+    pub(super) sort: Option<&'a str>,
     pub(super) columns: Vec<Column>,
     /// Without the bad ones.
     pub(in crate::operator) rows: usize,
@@ -71,7 +75,7 @@ pub(in crate::operator) struct Sample {
 }
 
 /// A column: its distinct values, and which of them each row has.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(in crate::operator) struct Column {
     pub(super) name: String,
     pub(in crate::operator) values: Vec<String>,
@@ -82,7 +86,6 @@ pub(in crate::operator) struct Column {
 /// A row that cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 struct BadRow {
-    event: &'static str,
     line: u64,
     reason: String,
 }
@@ -90,20 +93,28 @@ struct BadRow {
 /// The fields of a row, or why there are none.
 type Row = Result<Vec<(String, String)>, String>;
 
-impl Sample {
+impl<'a> Sample<'a> {
     /// Reads the file. Each row needs a partition key, and a sort key too if its column is named.
     pub(in crate::operator) fn read(
-        args: &SampleArgs,
-        sort: Option<&str>,
+        args: &'a SampleArgs,
+        sort: Option<&'a str>,
     ) -> Result<Self, Failure> {
         let path = &args.file;
         let format = format_of(path).ok_or_else(|| {
             bad(path, "has a name that does not tell its form: .csv, .jsonl, .ndjson or .json, also with .gz")
         })?;
-        let mut sample = Self::default();
+        let mut sample = Self {
+            args,
+            sort,
+            columns: Vec::new(),
+            rows: 0,
+            bad_rows: 0,
+            shown: Vec::new(),
+            is_cut: false,
+        };
         let read = match format {
-            Format::Csv => sample.read_csv(args, sort),
-            Format::JsonLines | Format::DynamodbExport => sample.read_json(args, sort),
+            Format::Csv => sample.read_csv(),
+            Format::JsonLines | Format::DynamodbExport => sample.read_json(),
         };
         read.map_err(|error| failed(path, &error))?;
         if sample.rows == 0 && sample.bad_rows == 0 {
@@ -112,38 +123,41 @@ impl Sample {
         Ok(sample)
     }
 
-    fn read_csv(&mut self, args: &SampleArgs, sort: Option<&str>) -> io::Result<()> {
-        let (input, _) = open(&args.file)?;
-        let mut records = Records::new(input)?;
-        let wanted = [
-            ("--pk-column", Some(args.pk_column.as_str())),
-            ("--sk-column", sort),
-            ("--time-column", args.time_column.as_deref()),
+    /// The columns that each row needs, with the flags that name them.
+    fn needed(&self) -> impl Iterator<Item = (&'static str, &'a str)> {
+        let SampleArgs { pk_column, time_column, .. } = self.args;
+        let needed = [
+            ("--pk-column", Some(pk_column.as_str())),
+            ("--sk-column", self.sort),
+            ("--time-column", time_column.as_deref()),
         ];
-        for (flag, name) in wanted {
-            let is_there = |name: &&str| records.columns().iter().any(|column| column == name);
-            if let Some(name) = name.filter(|name| !is_there(name)) {
-                let columns = records.columns().join(", ");
-                let why = format!("it has no column {name:?}, but {columns}; {flag} names another");
-                return Err(io::Error::other(why));
-            }
+        needed.into_iter().filter_map(|(flag, name)| Some((flag, name?)))
+    }
+
+    fn read_csv(&mut self) -> io::Result<()> {
+        let (input, _) = open(&self.args.file)?;
+        let mut records = Records::new(input)?;
+        let is_missing = |(_, name): &(_, &str)| records.columns().iter().all(|it| it != name);
+        if let Some((flag, name)) = self.needed().find(is_missing) {
+            let columns = records.columns().join(", ");
+            let why = format!("it has no column {name:?}, but {columns}; {flag} names another");
+            return Err(io::Error::other(why));
         }
         while let Some((line, fields)) = records.next()? {
             let owned = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
             let row = fields.map(|fields| fields.into_iter().map(owned).collect());
-            if !self.take(line, row.map_err(|failure| failure.to_string()), args, sort) {
+            if !self.take(line, row.map_err(|failure| failure.to_string())) {
                 break;
             }
         }
         Ok(())
     }
 
-    fn read_json(&mut self, args: &SampleArgs, sort: Option<&str>) -> io::Result<()> {
-        let (input, _) = open(&args.file)?;
+    fn read_json(&mut self) -> io::Result<()> {
+        let (input, _) = open(&self.args.file)?;
         let mut lines = Lines::new(input);
         while let Some((number, line)) = lines.next()? {
-            let row = line.map_err(|failure| failure.to_string()).and_then(fields);
-            if !self.take(number, row, args, sort) {
+            if !self.take(number, line.map_err(|failure| failure.to_string()).and_then(fields)) {
                 break;
             }
         }
@@ -151,28 +165,47 @@ impl Sample {
     }
 
     /// Takes a row in, and says whether to go on.
-    fn take(&mut self, line: u64, row: Row, args: &SampleArgs, sort: Option<&str>) -> bool {
-        if self.rows >= usize::try_from(args.max_rows).unwrap_or(usize::MAX) {
+    fn take(&mut self, line: u64, row: Row) -> bool {
+        if self.rows >= usize::try_from(self.args.max_rows).unwrap_or(usize::MAX) {
             self.is_cut = true;
             return false;
         }
-        match row.and_then(|row| checked(row, args, sort)) {
+        match row.and_then(|row| self.checked(row)) {
             Ok(row) => self.add(row),
             Err(reason) => {
                 self.bad_rows += 1;
                 if self.shown.len() < SHOWN {
-                    self.shown.push(BadRow { event: "bad_row", line, reason });
+                    self.shown.push(BadRow { line, reason });
                 }
             }
         }
         true
     }
 
+    /// A row whose key DynamoDB takes.
+    fn checked(&self, row: Vec<(String, String)>) -> Row {
+        let find = |name: &str| {
+            let found = row.iter().find(|(column, _)| column == name);
+            found.map(|(_, value)| value.as_str()).ok_or_else(|| format!("it has no {name:?}"))
+        };
+        PartitionKey::new(find(&self.args.pk_column)?).map_err(|e| e.to_string())?;
+        if let Some(column) = self.sort {
+            SortKey::string(find(column)?).map_err(|e| e.to_string())?;
+        }
+        if let Some(column) = &self.args.time_column {
+            let time = find(column)?;
+            second_of(time).ok_or_else(|| {
+                format!("its {column:?} is {time:?}, and not a time by RFC 3339 or in epoch seconds of 2001 to 2033")
+            })?;
+        }
+        Ok(row)
+    }
+
     fn add(&mut self, row: Vec<(String, String)>) {
         for (name, value) in row {
             let at =
                 self.columns.iter().position(|column| column.name == name).unwrap_or_else(|| {
-                    self.columns.push(Column::named(name));
+                    self.columns.push(Column { name, ..Column::default() });
                     self.columns.len() - 1
                 });
             self.columns[at].set(self.rows, value);
@@ -181,19 +214,15 @@ impl Sample {
     }
 
     /// Prints the bad rows, and says whether the command may go on.
-    pub(in crate::operator) fn may_be_used(
-        &self,
-        args: &SampleArgs,
-        output: &mut crate::operator::output::Output,
-    ) -> bool {
-        if self.bad_rows == 0 || args.skip_bad {
+    pub(in crate::operator) fn may_be_used(&self, output: &mut Output) -> bool {
+        if self.bad_rows == 0 || self.args.skip_bad {
             return true;
         }
         for bad in &self.shown {
             note!("line {}: {}", bad.line, bad.reason);
-            output.json(bad);
+            output.event("bad_row", bad);
         }
-        let (file, more) = (args.file.display(), self.bad_rows - self.shown.len());
+        let (file, more) = (self.args.file.display(), self.bad_rows - self.shown.len());
         let more = if more > 0 { format!("; {more} more") } else { String::new() };
         note!(
             "dynashard: {file}: {} of {} rows cannot be read{more}; --skip-bad leaves them out",
@@ -203,7 +232,17 @@ impl Sample {
         false
     }
 
-    pub(in crate::operator) fn column(&self, name: &str) -> Option<&Column> {
+    /// What a report says of rows that are missing from it.
+    pub(super) fn tell_missing(&self, output: &mut Output) {
+        if self.bad_rows > 0 {
+            output.text(format!("{} rows could not be read and are left out", self.bad_rows));
+        }
+        if self.is_cut {
+            output.text("the file has more rows than --max-rows");
+        }
+    }
+
+    pub(super) fn column(&self, name: &str) -> Option<&Column> {
         self.columns.iter().find(|column| column.name == name)
     }
 
@@ -227,7 +266,8 @@ impl Sample {
     }
 
     /// The keys of all rows. They were checked when they were read.
-    pub(super) fn keys(&self, args: &SampleArgs) -> Result<Vec<ItemKey>, KeyError> {
+    pub(super) fn keys(&self) -> Result<Vec<ItemKey>, KeyError> {
+        let args = self.args;
         let (pk, sk) = (self.column(&args.pk_column), self.column(args.sort_column()));
         let Some((pk, sk)) = pk.zip(sk) else { return Ok(Vec::new()) };
         let partitions = pk.values.iter().map(PartitionKey::new).collect::<Result<Vec<_>, _>>()?;
@@ -240,10 +280,6 @@ impl Sample {
 }
 
 impl Column {
-    fn named(name: String) -> Self {
-        Self { name, values: Vec::new(), numbers: HashMap::new(), of_rows: Vec::new() }
-    }
-
     fn set(&mut self, row: usize, value: String) {
         let next = u32::try_from(self.values.len()).unwrap_or(ABSENT);
         let number = match self.numbers.entry(value) {
@@ -303,25 +339,6 @@ fn fields(line: &[u8]) -> Row {
         Some((name.into_owned(), text))
     });
     Ok(texts.filter(|(_, text): &(String, String)| !text.is_empty()).collect())
-}
-
-/// A row whose key DynamoDB takes.
-fn checked(row: Vec<(String, String)>, args: &SampleArgs, sort: Option<&str>) -> Row {
-    let find = |name: &str| {
-        let found = row.iter().find(|(column, _)| column == name);
-        found.map(|(_, value)| value.as_str()).ok_or_else(|| format!("it has no {name:?}"))
-    };
-    PartitionKey::new(find(&args.pk_column)?).map_err(|e| e.to_string())?;
-    if let Some(column) = sort {
-        SortKey::string(find(column)?).map_err(|e| e.to_string())?;
-    }
-    if let Some(column) = &args.time_column {
-        let time = find(column)?;
-        second_of(time).ok_or_else(|| {
-            format!("its {column:?} is {time:?}, and not a time by RFC 3339 or in epoch seconds of 2001 to 2033")
-        })?;
-    }
-    Ok(row)
 }
 
 /// The second of a time by RFC 3339 or in epoch seconds.

@@ -28,13 +28,6 @@ pub(in crate::operator) struct TimedSampleArgs {
     max_rows: u32,
 }
 
-/// The rows of the sample that can be read.
-#[derive(Debug)]
-pub(in crate::operator) struct TimedSample {
-    sample: Sample,
-    args: SampleArgs,
-}
-
 impl TimedSampleArgs {
     /// How to read the sample, if there is one.
     pub(in crate::operator) fn of_a_file(&self, sk_column: Option<&str>) -> Option<SampleArgs> {
@@ -49,14 +42,14 @@ impl TimedSampleArgs {
     }
 }
 
-impl TimedSample {
-    /// Reads the file; none if rows of it cannot be read, which was printed.
-    pub(in crate::operator) fn read(
-        args: SampleArgs,
+impl<'a> Sample<'a> {
+    /// Reads a sample of writes; none if rows of it cannot be read, which was printed.
+    pub(in crate::operator) fn timed(
+        args: &'a SampleArgs,
         output: &mut Output,
     ) -> Result<Option<Self>, Failure> {
-        let sample = Sample::read(&args, args.sk_column.as_deref())?;
-        if !sample.may_be_used(&args, output) {
+        let sample = Self::read(args, args.sk_column.as_deref())?;
+        if !sample.may_be_used(output) {
             return Ok(None);
         }
         if sample.rows == 0 {
@@ -71,42 +64,31 @@ impl TimedSample {
         if sample.is_cut {
             note!("dynashard: the sample has more rows than --max-rows");
         }
-        let sample = Self { sample, args };
-        sample.tell_epoch();
-        Ok(Some(sample))
-    }
-
-    /// Says what was understood of the first row, if its time is a figure.
-    fn tell_epoch(&self) {
-        let Some(times) = self.args.time_column.as_ref().and_then(|name| self.sample.column(name))
-        else {
-            return;
-        };
-        let figure = times.value(0).and_then(|text| text.parse::<i64>().ok());
+        // Of the first row it says what was understood, if its time is a figure.
+        let figure = sample.times().and_then(|times| times.value(0)?.parse::<i64>().ok());
         let time = figure.and_then(|figure| OffsetDateTime::from_unix_timestamp(figure).ok());
         if let Some((figure, time)) = figure.zip(time.and_then(|time| time.format(&Rfc3339).ok())) {
             note!("dynashard: the first row is of {time}: {figure} is read as epoch seconds");
         }
+        Ok(Some(sample))
+    }
+
+    fn times(&self) -> Option<&Column> {
+        self.column(self.args.time_column.as_deref()?)
     }
 
     /// The rows, each with its number, its partition key and the second of its time.
     pub(in crate::operator) fn writes(&self) -> impl Iterator<Item = (usize, &str, i64)> {
-        let times = self.args.time_column.as_ref().and_then(|name| self.sample.column(name));
-        let columns = self.partition().zip(times);
+        let columns = self.column(&self.args.pk_column).zip(self.times());
         columns.into_iter().flat_map(|(partition, times)| {
-            (0..self.sample.rows).filter_map(move |row| {
+            (0..self.rows).filter_map(move |row| {
                 Some((row, partition.value(row)?, second_of(times.value(row)?)?))
             })
         })
     }
 
-    /// The partition keys.
-    pub(in crate::operator) fn partition(&self) -> Option<&Column> {
-        self.sample.column(&self.args.pk_column)
-    }
-
     /// The sort keys, if they were asked for.
-    pub(in crate::operator) fn sort(&self) -> Option<&Column> {
-        self.sample.column(self.args.sk_column.as_deref()?)
+    pub(in crate::operator) fn sort_keys(&self) -> Option<&Column> {
+        self.column(self.sort?)
     }
 }

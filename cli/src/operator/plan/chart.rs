@@ -6,7 +6,7 @@ use dynashard_planning::capacity::Throughput;
 use dynashard_planning::shards::{needed, peak_of_hottest_key, rounded};
 use plotters::prelude::*;
 
-use crate::operator::drawing::{Area, COLORS, Failed, Words, axes, legend, sample_of, svg};
+use crate::operator::drawing::{COLORS, Words, axes, legend, sample_of, svg};
 
 /// Size in CSS pixels.
 const SIZE: (u32, u32) = (960, 420);
@@ -16,10 +16,6 @@ const SHARDS: RGBColor = COLORS[1];
 
 /// The chart as an SVG.
 pub(super) fn draw(plan: &Plan) -> Result<String, String> {
-    svg(SIZE, |area| draw_on(area, plan))
-}
-
-fn draw_on(area: &Area<'_>, plan: &Plan) -> Result<(), Failed> {
     let (workload, last) = (&plan.workload, f64::from(plan.later.month));
     let placement = plan.advice.placement.parse().unwrap_or_default();
     let of_month = |month: u32| {
@@ -37,16 +33,20 @@ fn draw_on(area: &Area<'_>, plan: &Plan) -> Result<(), Failed> {
         x: "months from now",
         y: "partitions' worth",
     };
-    let mut chart = axes(area, &words, 0.0..last, top)?;
-    chart
-        .draw_series(AreaSeries::new(load, 0.0, LOAD.mix(0.3)).border_style(LOAD.stroke_width(2)))?
-        .label("what it is asked for")
-        .legend(sample_of(LOAD));
-    chart
-        .draw_series(LineSeries::new(shards, SHARDS.stroke_width(2)))?
-        .label("what its shards take")
-        .legend(sample_of(SHARDS));
-    legend(&mut chart, SeriesLabelPosition::UpperLeft)
+    svg(SIZE, |area| {
+        let mut chart = axes(area, &words, 0.0..last, top)?;
+        chart
+            .draw_series(
+                AreaSeries::new(load, 0.0, LOAD.mix(0.3)).border_style(LOAD.stroke_width(2)),
+            )?
+            .label("what it is asked for")
+            .legend(sample_of(LOAD));
+        chart
+            .draw_series(LineSeries::new(shards, SHARDS.stroke_width(2)))?
+            .label("what its shards take")
+            .legend(sample_of(SHARDS));
+        legend(&mut chart)
+    })
 }
 
 /// How many partitions this fills, by what it needs more of.

@@ -11,9 +11,10 @@ use dynashard_planning::{Plan, Workload};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::keys::timed::{TimedSample, TimedSampleArgs};
+use super::keys::sample::Sample;
+use super::keys::timed::TimedSampleArgs;
 use super::output::Output;
-use super::planning::{BAD_INPUT, json_file, prices, refused};
+use super::planning::{Ended, end, json_file, prices, refused};
 use super::{Failure, drawing};
 
 #[derive(Debug, clap::Args)]
@@ -43,80 +44,63 @@ pub(crate) struct PlanArgs {
 #[derive(Debug, clap::Args, Serialize)]
 struct Figures {
     /// Items that are written in a second, on average over a day.
-    #[arg(long, value_name = "N", value_parser = figure, allow_negative_numbers = true)]
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[arg(long, value_name = "N", value_parser = figure)]
     writes_per_second: Option<f64>,
     /// Items that are read by their key in a second. [default: 0]
-    #[arg(long, value_name = "N", value_parser = figure, allow_negative_numbers = true)]
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[arg(long, value_name = "N", value_parser = figure)]
     reads_per_second: Option<f64>,
     /// Those reads are strongly consistent.
     #[arg(long)]
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     consistent_reads: bool,
     /// Queries of the hottest key in a second. [default: 0]
-    #[arg(long, value_name = "N", value_parser = figure, allow_negative_numbers = true)]
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[arg(long, value_name = "N", value_parser = figure)]
     queries_per_second: Option<f64>,
     /// The items that a query returns. [default: 100]
     #[arg(long, value_name = "ITEMS")]
-    #[serde(skip_serializing_if = "Option::is_none")]
     items_per_query: Option<u32>,
     /// The size of an item with its key, in bytes. dynashard adds about 25: a version, a generation and the shard in the key.
     #[arg(long, value_name = "BYTES")]
-    #[serde(skip_serializing_if = "Option::is_none")]
     item_bytes: Option<u32>,
     /// How many times its average the load is at its peak. [default: 1]
-    #[arg(long, value_name = "TIMES", value_parser = figure, allow_negative_numbers = true)]
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[arg(long, value_name = "TIMES", value_parser = figure)]
     peak_ratio: Option<f64>,
     /// The part of the load that the hottest partition key has. [default: 1]
-    #[arg(long, value_name = "PART", value_parser = figure, allow_negative_numbers = true)]
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[arg(long, value_name = "PART", value_parser = figure)]
     hot_key_share: Option<f64>,
     /// The part of its key's writes that the hottest item has. [default: 0]
-    #[arg(long, value_name = "PART", value_parser = figure, allow_negative_numbers = true)]
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[arg(long, value_name = "PART", value_parser = figure)]
     hot_item_share: Option<f64>,
     /// How many partition keys are as hot as that. [default: 1]
     #[arg(long, value_name = "KEYS")]
-    #[serde(skip_serializing_if = "Option::is_none")]
     hot_keys: Option<u32>,
     /// Whether new sort keys are above all others of their key, as times are. [default: true]
     #[arg(long, value_name = "BOOL")]
-    #[serde(skip_serializing_if = "Option::is_none")]
     sort_keys_grow: Option<bool>,
     /// Items are only ever added, each under a sort key of its own: nothing is replaced or deleted by its key.
     #[arg(long)]
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     append_only: bool,
     /// By which part the load grows in a month: 0.1 is a tenth. [default: 0]
-    #[arg(long, value_name = "PART", value_parser = figure, allow_negative_numbers = true)]
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[arg(long, value_name = "PART", value_parser = figure)]
     growth_per_month: Option<f64>,
     /// How many months the plan looks ahead. [default: 12]
     #[arg(long, value_name = "MONTHS")]
-    #[serde(skip_serializing_if = "Option::is_none")]
     months: Option<u32>,
     /// After how many days items are deleted; never, if it is left out.
-    #[arg(long, value_name = "DAYS", value_parser = figure, allow_negative_numbers = true)]
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[arg(long, value_name = "DAYS", value_parser = figure)]
     retention_days: Option<f64>,
     /// The items that are stored now. [default: 0]
     #[arg(long, value_name = "ITEMS")]
-    #[serde(skip_serializing_if = "Option::is_none")]
     stored_items: Option<u64>,
     /// The partitions that a provisioned table has already. A new one gets as many as it needs.
     #[arg(long, value_name = "PARTITIONS")]
-    #[serde(skip_serializing_if = "Option::is_none")]
     partitions: Option<u32>,
     /// Items that are loaded at first. [default: 0]
     #[arg(long, value_name = "ITEMS")]
-    #[serde(skip_serializing_if = "Option::is_none")]
     bulk_items: Option<u64>,
     /// In how many minutes. [default: 30]
     #[arg(long, value_name = "MINUTES")]
-    #[serde(skip_serializing_if = "Option::is_none")]
     bulk_minutes: Option<u32>,
 }
 
@@ -139,44 +123,34 @@ Examples:
 
 pub(crate) fn run(args: &PlanArgs) -> ExitCode {
     let mut output = Output::new(args.json);
-    let plan = match plan(args, &mut output) {
-        Ok(Some(plan)) => plan,
-        // Its rows were printed.
-        Ok(None) => return output.end(ExitCode::from(BAD_INPUT)),
-        Err(failure) => {
-            output.failure(None, &failure);
-            return output.end(ExitCode::from(BAD_INPUT));
-        }
-    };
-    if let Some(path) = &args.chart
-        && let Err(failure) = drawing::write(path, chart::draw(&plan))
-    {
-        output.failure(None, &failure);
-        return output.end(ExitCode::FAILURE);
-    }
-    text::print(&plan, &mut output);
-    output.json(&plan);
-    output.end(ExitCode::SUCCESS)
+    let ended = plan(args, &mut output);
+    end(output, ended)
 }
 
-/// The plan; none if rows of the sample cannot be read.
-fn plan(args: &PlanArgs, output: &mut Output) -> Result<Option<Plan>, Failure> {
+fn plan(args: &PlanArgs, output: &mut Output) -> Result<Ended, Failure> {
     drawing::check(args.chart.as_deref())?;
     let prices = prices(args.prices.as_deref())?;
     let mut fields = Map::new();
     if let Some(file) = args.sample.of_a_file(args.sk_column.as_deref()) {
-        let Some(sample) = TimedSample::read(file, output)? else { return Ok(None) };
+        let Some(sample) = Sample::timed(&file, output)? else { return Ok(Ended::BadRows) };
         fields.extend(sample::measure(&sample));
     }
     if let Some(path) = &args.workload {
         fields.extend(json_file::<Map<String, Value>>(path)?);
     }
     if let Ok(Value::Object(figures)) = serde_json::to_value(&args.figures) {
-        fields.extend(figures);
+        // A figure that was not given is null.
+        fields.extend(figures.into_iter().filter(|(_, figure)| !figure.is_null()));
     }
     let workload = Workload::deserialize(Value::Object(fields));
     let workload = workload.map_err(|error| refused(&error))?;
-    Plan::of(&workload, &prices).map(Some).map_err(|error| refused(&error))
+    let plan = Plan::of(&workload, &prices).map_err(|error| refused(&error))?;
+    if let Some(path) = &args.chart {
+        drawing::write(path, chart::draw(&plan))?;
+    }
+    text::print(&plan, output);
+    output.json(&plan);
+    Ok(Ended::Done)
 }
 
 /// A number that JSON can hold.

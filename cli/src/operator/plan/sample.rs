@@ -5,11 +5,10 @@ use std::collections::HashMap;
 use serde_json::{Map, Value};
 
 use crate::numbers::float;
-use crate::operator::keys::sample::FEW_ROWS;
-use crate::operator::keys::timed::TimedSample;
+use crate::operator::keys::sample::{FEW_ROWS, Sample};
 
 /// What the rows show of a workload.
-pub(super) fn measure(sample: &TimedSample) -> Map<String, Value> {
+pub(super) fn measure(sample: &Sample<'_>) -> Map<String, Value> {
     let mut of_seconds = HashMap::<i64, u64>::new();
     let mut of_keys = HashMap::<(&str, i64), u64>::new();
     for (_, key, second) in sample.writes() {
@@ -30,7 +29,7 @@ pub(super) fn measure(sample: &TimedSample) -> Map<String, Value> {
     set("writes_per_second", mean);
     set("peak_ratio", peak / mean);
     set("hot_key_share", float(of_its_second) / peak);
-    if let Some(sort) = sample.sort() {
+    if let Some(sort) = sample.sort_keys() {
         let mut of_items = HashMap::<_, u64>::new();
         for (row, _, _) in sample.writes().filter(|(_, key, _)| *key == hot_key) {
             *of_items.entry(sort.number(row)).or_default() += 1;

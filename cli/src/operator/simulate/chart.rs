@@ -27,35 +27,16 @@ struct Panel<'a> {
 /// The chart as an SVG. The runs are of one load.
 pub(super) fn draw(names: &[String], runs: &[Run], prices: &Prices) -> Result<String, String> {
     let usd = |second: &Second| second.usd(prices);
+    let panel = |title, y, of| Panel { title, y, of, is_sum: false };
     let mut panels = vec![
-        Panel {
-            title: "Writes that each strategy absorbs",
-            y: "writes a second",
-            of: &|second| float(second.absorbed),
-            is_sum: false,
-        },
-        Panel {
-            title: "Writes that DynamoDB throttles",
-            y: "writes a second",
-            of: &|second| float(second.throttled),
-            is_sum: false,
-        },
-        Panel {
-            title: "Shards of all keys",
-            y: "shards",
-            of: &|second| f64::from(second.shards),
-            is_sum: false,
-        },
+        panel("Writes that each strategy absorbs", "writes a second", &|it| float(it.absorbed)),
+        panel("Writes that DynamoDB throttles", "writes a second", &|it| float(it.throttled)),
+        panel("Shards of all keys", "shards", &|it| f64::from(it.shards)),
         Panel { title: "Cost so far", y: "USD", of: &usd, is_sum: true },
     ];
     if runs.iter().any(|run| run.p99_wait_seconds > 0) {
-        let wait = Panel {
-            title: "Latency: what 99% of the written items waited at most",
-            y: "seconds",
-            of: &|second| f64::from(second.p99_wait_seconds),
-            is_sum: false,
-        };
-        panels.insert(2, wait);
+        let title = "Latency: what 99% of the written items waited at most";
+        panels.insert(2, panel(title, "seconds", &|it| f64::from(it.p99_wait_seconds)));
     }
     let colors = || COLORS.into_iter().cycle();
     let lines = names.iter().map(String::as_str).zip(colors());

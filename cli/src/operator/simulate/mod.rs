@@ -19,9 +19,10 @@ use dynashard_planning::simulation::{
 use dynashard_planning::table::{DEFAULT_QUOTA, NEW_TABLE};
 use serde::Serialize;
 
-use super::keys::timed::{TimedSample, TimedSampleArgs};
+use super::keys::sample::Sample;
+use super::keys::timed::TimedSampleArgs;
 use super::output::Output;
-use super::planning::{BAD_INPUT, json_file, prices, refused};
+use super::planning::{Ended, end, json_file, prices, refused};
 use super::{Failure, drawing};
 use crate::numbers::float;
 
@@ -33,19 +34,12 @@ pub(crate) struct SimulateArgs {
     #[command(flatten)]
     sample: TimedSampleArgs,
     /// Simulate so many times the writes of the sample: 10 for ten times its load, 0.1 for a tenth.
-    #[arg(
-        long,
-        value_name = "TIMES",
-        default_value_t = 1.0,
-        requires = "sample",
-        allow_negative_numbers = true
-    )]
+    #[arg(long, value_name = "TIMES", default_value_t = 1.0, requires = "sample")]
     times: f64,
     /// Items written a second, all the time.
     #[arg(
         long,
         value_name = "N",
-        allow_negative_numbers = true,
         required_unless_present_any = ["scenario", "sample"],
         conflicts_with = "sample"
     )]
@@ -60,13 +54,7 @@ pub(crate) struct SimulateArgs {
     #[arg(long, value_name = "KEYS", default_value_t = NonZeroU32::MIN, conflicts_with = "sample")]
     keys: NonZeroU32,
     /// How unevenly they do: the share of the key of rank r goes with r^-ZIPF.
-    #[arg(
-        long,
-        value_name = "ZIPF",
-        default_value_t = 0.0,
-        allow_negative_numbers = true,
-        conflicts_with = "sample"
-    )]
+    #[arg(long, value_name = "ZIPF", default_value_t = 0.0, conflicts_with = "sample")]
     zipf: f64,
     /// Items that lie in the table before, shared out like the load. A change of shards has to move them.
     #[arg(long, value_name = "ITEMS", default_value_t = 0)]
@@ -184,42 +172,30 @@ struct Report<'a> {
 
 pub(crate) fn run(args: &SimulateArgs) -> ExitCode {
     let mut output = Output::new(args.json);
-    let (scenario, prices) = match input(args, &mut output) {
-        Ok(Some(input)) => input,
-        // Its rows were printed.
-        Ok(None) => return output.end(ExitCode::from(BAD_INPUT)),
-        Err(failure) => {
-            output.failure(None, &failure);
-            return output.end(ExitCode::from(BAD_INPUT));
-        }
-    };
+    let ended = simulate(args, &mut output);
+    end(output, ended)
+}
+
+fn simulate(args: &SimulateArgs, output: &mut Output) -> Result<Ended, Failure> {
+    let Some((scenario, prices)) = input(args, output)? else { return Ok(Ended::BadRows) };
     let mut settings = Settings::default();
     if args.shrink {
         settings.shrink.mode = ScalingMode::On;
     }
     let strategies = strategies(args, &scenario);
     let names = strategies.iter().map(|named| named.name()).collect::<Vec<_>>();
-    let mut runs = Vec::new();
-    for Named(strategy) in strategies {
-        match Run::of(&scenario, strategy, &settings, args.seed) {
-            Ok(run) => runs.push(run),
-            Err(error) => {
-                output.failure(None, &refused(&error));
-                return output.end(ExitCode::from(BAD_INPUT));
-            }
-        }
-    }
-    if let Some(path) = &args.chart
-        && let Err(failure) = drawing::write(path, chart::draw(&names, &runs, &prices))
-    {
-        output.failure(None, &failure);
-        return output.end(ExitCode::FAILURE);
+    let runs = strategies
+        .into_iter()
+        .map(|Named(strategy)| Run::of(&scenario, strategy, &settings, args.seed));
+    let runs = runs.collect::<Result<Vec<_>, _>>().map_err(|error| refused(&error))?;
+    if let Some(path) = &args.chart {
+        drawing::write(path, chart::draw(&names, &runs, &prices))?;
     }
     let units_of_item = u64::from(write_units_of_item(scenario.item_bytes));
     let offered = runs.iter().flat_map(|run| &run.seconds).map(|second| second.offered);
     let peak = offered.max().unwrap_or(0) * units_of_item;
     let reports = names.iter().zip(&runs).map(|(name, run)| report(name, run, peak, &prices));
-    print(&reports.collect::<Vec<_>>(), scenario.patience_seconds > 0, &mut output);
+    print(&reports.collect::<Vec<_>>(), scenario.patience_seconds > 0, output);
     let pays = match scenario.capacity {
         Capacity::OnDemand => "the write units, on demand",
         Capacity::Provisioned { .. } => "the write units that were provisioned",
@@ -229,7 +205,7 @@ pub(crate) fn run(args: &SimulateArgs) -> ExitCode {
         output.text(of_table(peak));
     }
     output.text(format!("USD: {pays} in {}, at prices of {}", prices.region, prices.date));
-    output.end(ExitCode::SUCCESS)
+    Ok(Ended::Done)
 }
 
 /// A table of all reports. Where clients are patient, it says how long they waited.
@@ -320,7 +296,7 @@ fn input(args: &SimulateArgs, output: &mut Output) -> Result<Option<(Scenario, P
     let scenario = match (&args.scenario, args.sample.of_a_file(None)) {
         (Some(path), _) => json_file(path)?,
         (None, Some(file)) => {
-            let Some(sample) = TimedSample::read(file, output)? else { return Ok(None) };
+            let Some(sample) = Sample::timed(&file, output)? else { return Ok(None) };
             let recording =
                 Recording::of(sample.writes().map(|(_, key, second)| (key.to_owned(), second, 1)));
             if recording.left_out() > 0 {
