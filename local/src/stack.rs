@@ -8,14 +8,12 @@ use std::time::Duration;
 
 use dynashard_limits::partition::{Limits, Partitions};
 use serde::Serialize;
+use tokio::task::JoinSet;
 
 use crate::StartError;
 use crate::access::Access;
 use crate::clock::{SharedClock, SystemClock};
-use crate::cloudwatch::{
-    AlarmState, Alarms, CloudWatchApi, EmbeddedMetrics, Evaluator, MetricSource, MetricStore,
-    Metrics,
-};
+use crate::cloudwatch::{AlarmState, Alarms, CloudWatchApi, EmbeddedMetrics, MetricStore, Metrics};
 use crate::dynamodb::endpoint::Counters;
 use crate::dynamodb::{DynamoDb, Setup};
 use crate::events::{Events, Surroundings};
@@ -117,7 +115,7 @@ pub struct Stack {
     background: Arc<Background>,
     events: Events,
     alarms: Arc<Alarms>,
-    evaluator: Evaluator,
+    evaluation: JoinSet<()>,
     gateway: Server,
     lambda_api: Server,
     cloudwatch: Server,
@@ -162,13 +160,15 @@ impl Stack {
         };
         let data = DynamoDb::serve(dynamodb, setup).await?;
         let put_metrics = Arc::new(MetricStore::default());
-        let metrics = Arc::new(Metrics::new(Arc::clone(&put_metrics), data.observed()));
+        let metrics =
+            Metrics { put: Arc::clone(&put_metrics), observed: Arc::clone(data.observed()) };
+        let metrics = Arc::new(metrics);
         let launcher = |runtime_api| Bootstraps {
             executables,
             runtime_api,
             dynamodb: endpoints.dynamodb.clone(),
             cloudwatch: endpoints.cloudwatch.clone(),
-            metrics: EmbeddedMetrics::new(Arc::clone(&put_metrics), Arc::clone(&clock)),
+            metrics: EmbeddedMetrics { store: put_metrics, clock: Arc::clone(&clock) },
         };
         let functions = &plan.functions;
         let runtime = Runtime::start(functions, options.max_environments, &clock, launcher).await;
@@ -195,17 +195,14 @@ impl Stack {
         let events = Events::start(&plan, &data.store(), transitions, &around);
         let Surroundings { runtime, background, queues, access, clock } = around;
         let alarms = Arc::new(alarms);
-        let source: Arc<dyn MetricSource> = metrics.clone();
-        let evaluator = alarms.watch(&source);
+        let evaluation = alarms.watch(&metrics);
         let gateway = Gateway::new(functions, &runtime, options.principals, Arc::clone(&clock));
-        let cloudwatch_api = CloudWatchApi::new(
+        let cloudwatch_api = CloudWatchApi {
             metrics,
-            put_metrics,
-            data.observed(),
-            alarms.clone(),
-            Arc::clone(&clock),
-            Arc::clone(&access),
-        );
+            alarms: Arc::clone(&alarms),
+            clock: Arc::clone(&clock),
+            access: Arc::clone(&access),
+        };
         let lambda_api =
             LambdaApi::new(Arc::clone(&runtime), Arc::clone(&background), queues, access);
         Ok(Self {
@@ -216,7 +213,7 @@ impl Stack {
             background,
             events,
             alarms,
-            evaluator,
+            evaluation,
             gateway: Server::start(api, Arc::new(gateway)),
             lambda_api: Server::start(lambda, Arc::new(lambda_api)),
             cloudwatch: Server::start(cloudwatch, Arc::new(cloudwatch_api)),
@@ -257,13 +254,13 @@ impl Stack {
     ///
     /// Requests that run are given a moment to end; with a data directory, everything acknowledged
     /// is in it.
-    pub async fn shutdown(self) {
+    pub async fn shutdown(mut self) {
         // From the outside in: callers end before what they call.
         tokio::join!(
             self.gateway.stop(),
             self.lambda_api.stop(),
             self.events.stop(),
-            self.evaluator.stop()
+            self.evaluation.shutdown()
         );
         self.background.shutdown().await;
         self.runtime.shutdown().await;

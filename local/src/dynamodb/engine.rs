@@ -44,7 +44,7 @@ impl Engine {
         let lock = data_dir.map(lock).transpose()?;
         let database = match data_dir {
             Some(directory) => open(directory)?,
-            None => Database::memory().map_err(|error| StartError::Engine(error.to_string()))?,
+            None => Database::memory().map_err(StartError::engine)?,
         };
         for table in tables {
             ensure(&database, table, data_dir)?;
@@ -55,11 +55,11 @@ impl Engine {
         let thread = thread::Builder::new()
             .name("engine".to_owned())
             .spawn(move || run(database, &report, stopped))
-            .map_err(|error| StartError::Engine(error.to_string()))?;
+            .map_err(StartError::engine)?;
         let address = started
             .recv()
             .unwrap_or_else(|gone| Err(io::Error::other(gone)))
-            .map_err(|error| StartError::Engine(error.to_string()))?;
+            .map_err(StartError::engine)?;
         Ok(Self { address, store, stop, thread, _lock: lock })
     }
 
@@ -96,9 +96,8 @@ pub(crate) struct Store {
 
 impl Store {
     /// Without tables.
-    #[cfg(test)]
-    pub(crate) fn empty() -> Self {
-        Self { database: Database::memory().expect("memory") }
+    pub(crate) fn in_memory() -> dynoxide::Result<Self> {
+        Ok(Self { database: Database::memory()? })
     }
 
     /// The names of all tables.
@@ -242,13 +241,11 @@ fn ensure(database: &Database, table: &Table, data_dir: Option<&Path>) -> Result
         let text = error.to_string();
         refused(text.strip_prefix("VALIDATION:").unwrap_or(&text).to_owned())
     };
-    let describe: DescribeTableRequest =
-        serde_json::from_value(json!({ "TableName": table.name })).map_err(invalid)?;
+    let describe = DescribeTableRequest { table_name: table.name.clone() };
     match database.describe_table(describe) {
         Ok(existing) => {
-            let existing = serde_json::to_value(existing)
-                .map_err(|error| StartError::Engine(error.to_string()))?;
-            let (wanted, found) = (schema(&table.create_request), schema(&existing["Table"]));
+            let existing = serde_json::to_value(existing.table).map_err(StartError::engine)?;
+            let (wanted, found) = (schema(&table.create_request), schema(&existing));
             if wanted == found {
                 return Ok(());
             }

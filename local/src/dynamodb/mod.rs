@@ -85,7 +85,7 @@ impl DynamoDb {
     /// Calls `look` with the partitions: what was consumed and throttled in each second, and which
     /// keys met a limit. Requests wait until it returns.
     pub fn partitions<T>(&self, look: impl FnOnce(&Partitions) -> T) -> T {
-        self.endpoint.partitions(look)
+        self.endpoint.observed().partitions(look)
     }
 
     /// Stops it. Running requests are given a moment to end. With a data directory, everything
@@ -107,8 +107,7 @@ impl DynamoDb {
             let endpoint = Endpoint::new(&engine, partitions, signature_window, clock, access);
             Ok((engine, endpoint))
         });
-        let (engine, endpoint) =
-            started.await.map_err(|error| StartError::Engine(error.to_string()))??;
+        let (engine, endpoint) = started.await.map_err(StartError::engine)??;
         let endpoint = match endpoint {
             Ok(endpoint) => {
                 for (table, mode) in insights {
@@ -125,7 +124,7 @@ impl DynamoDb {
     }
 
     /// What `CloudWatch` sees of the tables.
-    pub(crate) fn observed(&self) -> Observed {
+    pub(crate) fn observed(&self) -> &Arc<Observed> {
         self.endpoint.observed()
     }
 

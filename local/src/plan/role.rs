@@ -41,6 +41,13 @@ pub(crate) struct Asked {
     pub(crate) leading_keys: Vec<String>,
 }
 
+impl Asked {
+    /// An action on a resource as a whole.
+    pub(crate) fn of(action: String, resource: String) -> Self {
+        Self { action, resource, leading_keys: Vec::new() }
+    }
+}
+
 /// What a role's policies say about a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {

@@ -7,8 +7,7 @@ use serde_json::{Value, json};
 use super::super::alarms::{AlarmState, AlarmStatus, Alarms};
 use super::super::error::{ApiError, Fault};
 use super::super::wire::Members;
-use super::metric::metric_json;
-use super::page::{first_of_page, page, page_size};
+use super::metrics::{metric_json, page};
 use crate::clock::epoch_millis;
 use crate::plan::{Alarm, MissingData, by_name, function_arn};
 
@@ -41,8 +40,8 @@ pub(super) fn describe(alarms: &Alarms, input: &Members<'_>) -> Result<Value, Ap
             })
     };
     let found = alarms.list().into_iter().filter(is_wanted).collect();
-    let size = page_size(input, "MaxRecords", MAX_RECORDS)?;
-    let (found, next) = page(found, first_of_page(input)?, size);
+    let size = input.size("MaxRecords", MAX_RECORDS)?.unwrap_or(MAX_RECORDS);
+    let (found, next) = page(found, input, size)?;
     let found = found.iter().map(|(alarm, status)| described(alarm, status));
     Ok(json!({
         "CompositeAlarms": [],

@@ -8,7 +8,7 @@ use super::super::error::{ApiError, Fault};
 use super::super::statistics::StatisticSet;
 use super::super::store::{MAX_AHEAD_SECS, MetricStore};
 use super::super::wire::Members;
-use super::metric::metric_id;
+use super::metrics::metric_id;
 use crate::plan::MetricId;
 
 pub(super) fn put(

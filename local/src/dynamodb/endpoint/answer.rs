@@ -61,17 +61,8 @@ impl<'a> Members<'a> {
         serde_json::from_str(self.0.get(name)?.get()).ok()
     }
 
-    pub(super) fn set(&mut self, name: &str, value: &'a RawValue) {
-        self.0.insert(name.to_owned(), value);
-    }
-
     pub(super) fn remove(&mut self, name: &str) {
         self.0.remove(name);
-    }
-
-    /// The object that they make, as the value of a member.
-    pub(super) fn to_raw(&self) -> Option<Box<RawValue>> {
-        serde_json::value::to_raw_value(&self.0).ok()
     }
 
     /// The object that they make.
@@ -84,7 +75,7 @@ impl<'a> Members<'a> {
 pub(super) fn with_member(body: &[u8], name: &str, value: &Value) -> Option<Bytes> {
     let value = serde_json::value::to_raw_value(value).ok()?;
     let mut members = Members::of(body)?;
-    members.set(name, &value);
+    members.0.insert(name.to_owned(), &value);
     members.to_body()
 }
 

@@ -232,9 +232,4 @@ impl PageWork {
         };
         Some(Self { least, is_capacity_wanted: request.wants_capacity() })
     }
-
-    /// The page, at what it turned out to cost.
-    pub(super) fn charge(&self, units: Units) -> Charge {
-        Charge { units, ..self.least.clone() }
-    }
 }

@@ -19,7 +19,7 @@ const MAX_SORT_KEY: usize = 1_024;
 /// Whether [`check`] may refuse the request. Nearly all are quickly known to be right.
 pub(super) fn is_to_be_checked(body: &[u8], job: &Job) -> bool {
     let Job::Items(items) = job else { return false };
-    items.works().iter().any(|work| of_put(work).is_some() || may_update_one(work, body))
+    items.works.iter().any(|work| of_put(work).is_some() || may_update_one(work, body))
 }
 
 /// The refusal of a request that would write such an item. Blocks.
@@ -30,7 +30,7 @@ pub(super) fn check(
     job: &Job,
 ) -> Result<(), Refusal> {
     let Job::Items(items) = job else { return Ok(()) };
-    let works = items.works();
+    let works = &items.works;
     let mut violations = works.iter().map(of_put).collect::<Vec<_>>();
     if works.iter().any(|work| may_update_one(work, body)) {
         dry_run.look_at_updates(operation, body, works, |at, table, item| {
@@ -39,7 +39,11 @@ pub(super) fn check(
     }
     match violations.iter().flatten().next() {
         None => Ok(()),
-        Some(_) if items.is_transactional() => Err(Refusal::invalid_actions(&violations)),
+        Some(_) if items.is_transactional() => {
+            let reason =
+                |violation: &Option<_>| violation.map(|message| ("ValidationError", message));
+            Err(Refusal::cancelled(&violations.iter().map(reason).collect::<Vec<_>>()))
+        }
         Some(message) => Err(Refusal::invalid(*message)),
     }
 }

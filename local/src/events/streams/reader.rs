@@ -151,7 +151,7 @@ mod tests {
         let (first, mut first_pages) = mpsc::channel(1);
         let (second, mut second_pages) = mpsc::channel(1);
         let reader = Reader {
-            source: Source::new(Store::empty(), "Function", &Arc::default()),
+            source: Source::new(Store::in_memory().expect("memory"), "Function", &Arc::default()),
             stream: Stream { arn: "arn:stream".to_owned(), table: "Table".to_owned() },
             shard: "shardId-1".to_owned(),
             mapping: Arc::new(mapping),

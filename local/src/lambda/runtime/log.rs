@@ -117,7 +117,7 @@ mod tests {
     fn metrics() -> (EmbeddedMetrics, Arc<MetricStore>) {
         let store = Arc::new(MetricStore::default());
         let clock = ManualClock::at(SystemTime::UNIX_EPOCH);
-        (EmbeddedMetrics::new(Arc::clone(&store), clock), store)
+        (EmbeddedMetrics { store: Arc::clone(&store), clock }, store)
     }
 
     #[tokio::test]
