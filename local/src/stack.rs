@@ -16,12 +16,8 @@ use crate::clock::{SharedClock, SystemClock};
 use crate::cloudwatch::{AlarmState, Alarms, CloudWatchApi, EmbeddedMetrics, MetricStore, Metrics};
 use crate::dynamodb::endpoint::Counters;
 use crate::dynamodb::{DynamoDb, Setup};
-use crate::events::{Events, Surroundings};
-use crate::lambda::Functions;
-use crate::lambda::Gateway;
-use crate::lambda::LambdaApi;
-use crate::lambda::Principals;
-use crate::lambda::{Background, Bootstraps, Runtime};
+use crate::events::Events;
+use crate::lambda::{Background, Bootstraps, Functions, Gateway, LambdaApi, Principals, Runtime};
 use crate::plan::{Authorization, Plan};
 use crate::queues::Queues;
 use crate::server::{self, Server, url};
@@ -179,32 +175,24 @@ impl Stack {
                 return Err(error);
             }
         };
-        let around = Surroundings {
-            runtime,
-            background: Arc::new(Background::new(Arc::clone(&clock))),
+        let background = Arc::new(Background::new(Arc::clone(&clock)));
+        let lambda_api = LambdaApi {
+            runtime: Arc::clone(&runtime),
+            background: Arc::clone(&background),
             queues: Arc::new(Queues::new(&plan.queues, &clock)),
-            access,
-            clock,
+            access: Arc::clone(&access),
         };
         let alarms = plan.alarms.iter().cloned();
         let alarms = alarms.map(|alarm| match options.alarm_period_secs {
             Some(secs) => alarm.with_period(secs.get().into()),
             None => alarm,
         });
-        let (alarms, transitions) = Alarms::new(alarms.collect(), &around.clock);
-        let events = Events::start(&plan, &data.store(), transitions, &around);
-        let Surroundings { runtime, background, queues, access, clock } = around;
+        let (alarms, transitions) = Alarms::new(alarms.collect(), &clock);
+        let events = Events::start(&plan, &data.store(), transitions, &lambda_api, &clock);
         let alarms = Arc::new(alarms);
         let evaluation = alarms.watch(&metrics);
         let gateway = Gateway::new(functions, &runtime, options.principals, Arc::clone(&clock));
-        let cloudwatch_api = CloudWatchApi {
-            metrics,
-            alarms: Arc::clone(&alarms),
-            clock: Arc::clone(&clock),
-            access: Arc::clone(&access),
-        };
-        let lambda_api =
-            LambdaApi::new(Arc::clone(&runtime), Arc::clone(&background), queues, access);
+        let cloudwatch_api = CloudWatchApi { metrics, alarms: Arc::clone(&alarms), clock, access };
         Ok(Self {
             endpoints,
             parameters: plan.parameters,

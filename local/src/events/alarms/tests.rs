@@ -150,7 +150,7 @@ async fn a_transition_invokes_the_function_with_the_event_of_cloudwatch() {
 fn the_event_of_an_expression_has_it_before_its_metric() {
     let fill = Fill { id: "filled".to_owned(), metric_id: "m1".to_owned(), value: 0.0 };
     let alarm = Alarm { fill: Some(fill), ..alarm() };
-    let event = event::of_transition(&transition(alarm, AlarmState::Alarm));
+    let event = event(&transition(alarm, AlarmState::Alarm));
     let event = serde_json::from_str::<Value>(&event).expect("JSON");
     let metrics = &event["alarmData"]["configuration"]["metrics"];
     let expression = json!({ "id": "filled", "expression": "FILL(m1, 0)", "returnData": true });

@@ -9,7 +9,6 @@ pub use auth::{Principals, User};
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use auth::Refused;
 use axum::extract::Request;
@@ -20,7 +19,7 @@ use http::{Method, StatusCode};
 use crate::clock::SharedClock;
 use crate::ids;
 use crate::lambda::runtime::{Invocation, InvokeError, MAX_PAYLOAD, Pool, Runtime};
-use crate::plan::{Authorization, Function, Route};
+use crate::plan::{Function, Route};
 use crate::server::{Handler, Response, json_response, read_body, set};
 
 /// The endpoint of the template's HTTP API.
@@ -50,7 +49,9 @@ impl Gateway {
             for route in &function.routes {
                 let methods = routes.entry(route.path.clone()).or_default();
                 if let Ok(method) = Method::from_bytes(route.method.as_bytes()) {
-                    methods.insert(method, Integration::new(route, pool));
+                    let route_key = format!("{} {}", route.method, route.path);
+                    let (route, pool) = (route.clone(), Arc::clone(pool));
+                    methods.insert(method, Integration { route_key, route, pool });
                 }
             }
         }
@@ -78,7 +79,7 @@ impl Gateway {
         let authorizer = match &self.principals {
             None => None,
             Some(principals) => {
-                let authorization = &integration.authorization;
+                let authorization = &integration.route.authorization;
                 auth::authorizer(authorization, principals, &parts, &body, now)?
             }
         };
@@ -96,16 +97,10 @@ impl Gateway {
         if event.len() > MAX_PAYLOAD {
             return Err(Refusal::BodyTooLarge);
         }
-        let invocation = Invocation {
-            request_id: ids::uuid(),
-            payload: event,
-            trace_header: Some(trace_header),
-            client_context: None,
-            wants_log_tail: false,
-        };
+        let invocation = Invocation { trace_header, ..integration.pool.invocation(event) };
         let completed = tokio::select! {
             completed = integration.pool.invoke(invocation) => completed,
-            () = self.clock.sleep(integration.timeout) => return Err(Refusal::Unavailable),
+            () = self.clock.sleep(integration.route.timeout) => return Err(Refusal::Unavailable),
         };
         match completed {
             Ok(completed) if !completed.failed => {
@@ -132,20 +127,8 @@ impl Handler for Gateway {
 struct Integration {
     /// Method and path, as the event names them.
     route_key: String,
-    timeout: Duration,
-    authorization: Authorization,
+    route: Route,
     pool: Arc<Pool>,
-}
-
-impl Integration {
-    fn new(route: &Route, pool: &Arc<Pool>) -> Self {
-        Self {
-            route_key: format!("{} {}", route.method, route.path),
-            timeout: route.timeout,
-            authorization: route.authorization.clone(),
-            pool: Arc::clone(pool),
-        }
-    }
 }
 
 /// What the gateway answers by itself.

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use bytes::Bytes;
 use parking_lot::Mutex;
@@ -12,9 +12,9 @@ use serde::Serialize;
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinSet;
 
-use super::calls::{Event, Registry};
+use super::calls::{Completed, Invocation, Registry};
 use super::process::Launch;
-use crate::clock::{SharedClock, epoch_millis};
+use crate::clock::{SharedClock, since_epoch};
 use crate::ids;
 use crate::plan::Function;
 
@@ -28,11 +28,12 @@ pub(crate) const MAX_PAYLOAD: usize = 6 << 20;
 /// limit; it goes to whichever is free first.
 #[derive(Debug)]
 pub(crate) struct Pool {
-    function: Function,
+    /// The function that the environments run.
+    pub(crate) function: Function,
     max_environments: usize,
-    clock: SharedClock,
-    launcher: Arc<dyn Launch>,
-    registry: Arc<Registry>,
+    pub(super) clock: SharedClock,
+    pub(super) launcher: Arc<dyn Launch>,
+    pub(super) registry: Arc<Registry>,
     run: Run,
     stop: watch::Sender<bool>,
     inner: Mutex<Inner>,
@@ -45,7 +46,7 @@ pub(super) type Ready = oneshot::Sender<Result<(), String>>;
 pub(super) type Run = fn(Arc<Pool>, u64, Option<Ready>) -> Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// An execution environment, as `GET /_dynashard/environments` lists it.
-#[derive(Debug, Serialize)]
+#[derive(Clone, Debug, Serialize)]
 pub(crate) struct EnvironmentInfo {
     /// The function's logical id.
     pub(crate) function: String,
@@ -68,29 +69,6 @@ pub(crate) enum State {
     Busy,
     /// Its process has answered, and has not asked for the next event yet.
     Returning,
-}
-
-/// One event for a function.
-#[derive(Clone, Debug)]
-pub(crate) struct Invocation {
-    /// Stays the same over the attempts of an asynchronous invocation.
-    pub(crate) request_id: String,
-    pub(crate) payload: Bytes,
-    pub(crate) trace_header: Option<String>,
-    /// The JSON that the caller sent along.
-    pub(crate) client_context: Option<String>,
-    pub(crate) wants_log_tail: bool,
-}
-
-/// The result of an invocation that ran.
-#[derive(Debug)]
-pub(crate) struct Completed {
-    /// The function's answer, or the description of its error.
-    pub(crate) payload: Bytes,
-    /// Whether the function reported an error, exited or timed out.
-    pub(crate) failed: bool,
-    /// The last 4 KB of what it printed, if the invocation asked for that.
-    pub(crate) log_tail: Option<Vec<u8>>,
 }
 
 /// Why an invocation has no result.
@@ -153,14 +131,20 @@ impl Pool {
         completed.await
     }
 
-    /// The tracing header of an invocation that brings none.
-    pub(crate) fn trace_header(&self) -> String {
-        ids::trace_header(epoch_millis(self.clock.now()) / 1000, self.function.is_traced)
+    /// An invocation of its own, with this payload.
+    pub(crate) fn invocation(&self, payload: impl Into<Bytes>) -> Invocation {
+        Invocation {
+            request_id: ids::uuid(),
+            payload: payload.into(),
+            trace_header: self.trace_header(),
+            client_context: None,
+            wants_log_tail: false,
+        }
     }
 
-    /// The function that the environments run.
-    pub(crate) fn function(&self) -> &Function {
-        &self.function
+    /// The tracing header of an invocation that brings none.
+    pub(crate) fn trace_header(&self) -> String {
+        ids::trace_header(since_epoch(self.clock.now()).as_secs(), self.function.is_traced)
     }
 
     /// Starts an environment ahead of the first invocation. The answer says when it is ready, or
@@ -192,28 +176,7 @@ impl Pool {
     }
 
     pub(super) fn environments(&self) -> Vec<EnvironmentInfo> {
-        let inner = self.inner.lock();
-        let environments = inner.environments.iter();
-        environments
-            .map(|(&id, known)| EnvironmentInfo {
-                function: self.function.name.clone(),
-                id,
-                pid: known.pid,
-                state: known.state,
-            })
-            .collect()
-    }
-
-    pub(super) fn clock(&self) -> &SharedClock {
-        &self.clock
-    }
-
-    pub(super) fn launcher(&self) -> &dyn Launch {
-        &*self.launcher
-    }
-
-    pub(super) fn registry(&self) -> &Registry {
-        &self.registry
+        self.inner.lock().environments.values().cloned().collect()
     }
 
     /// Turns `true` when the environments are to end.
@@ -316,8 +279,8 @@ impl Pool {
 
     fn start_environment(self: &Arc<Self>, inner: &mut Inner, ready: Option<Ready>) {
         let id = self.registry.new_id();
-        let known = Known { pid: None, state: State::Starting };
-        inner.environments.insert(id, known);
+        let (function, state) = (self.function.name.clone(), State::Starting);
+        inner.environments.insert(id, EnvironmentInfo { function, id, pid: None, state });
         while inner.tasks.try_join_next().is_some() {}
         inner.tasks.spawn((self.run)(Arc::clone(self), id, ready));
     }
@@ -339,18 +302,6 @@ pub(super) struct Queued {
 }
 
 impl Queued {
-    /// The event for a process that has until `deadline`.
-    pub(super) fn event(&self, deadline: SystemTime) -> Event {
-        let invocation = &self.invocation;
-        Event {
-            request_id: invocation.request_id.clone(),
-            payload: invocation.payload.clone(),
-            deadline,
-            trace_header: invocation.trace_header.clone(),
-            client_context: invocation.client_context.clone(),
-        }
-    }
-
     pub(super) fn complete(self, completed: Completed) {
         // The caller may have stopped waiting.
         let _ = self.reply.send(completed);
@@ -378,18 +329,12 @@ const MAX_WAIT: Duration = Duration::from_secs(10);
 
 #[derive(Debug, Default)]
 struct Inner {
-    environments: BTreeMap<u64, Known>,
+    environments: BTreeMap<u64, EnvironmentInfo>,
     /// The free environments; the last one was used last.
     idle: Vec<Idle>,
     waiting: VecDeque<Queued>,
     /// The tasks of the environments.
     tasks: JoinSet<()>,
-}
-
-#[derive(Debug)]
-struct Known {
-    pid: Option<u32>,
-    state: State,
 }
 
 #[derive(Debug)]
