@@ -90,12 +90,9 @@ async fn look(shared: &Shared, tables: &Tables, schedule: &mut Schedule) {
             Task::Decisions => {
                 Box::pin(decisions(shared, tables)).await.map_err(|error| (DECISIONS, error))
             }
-            Task::Look(partition) => {
-                Box::pin(collection(shared, tables, partition, true)).await;
-                Ok(())
-            }
-            Task::Rest(partition) => {
-                Box::pin(collection(shared, tables, partition, false)).await;
+            Task::Look(partition) | Task::Rest(partition) => {
+                let is_active = matches!(task, Task::Look(_));
+                Box::pin(collection(shared, tables, partition, is_active)).await;
                 Ok(())
             }
         };
@@ -161,23 +158,20 @@ async fn lists(shared: &Shared, tables: &Tables) -> Result<(), Error> {
     let directory = tables.watched();
     let (mut changing, mut grown) = (BTreeSet::new(), BTreeSet::new());
     let mut damaged = Vec::new();
-    let mut after = None::<String>;
-    loop {
-        let page = directory.resharding(after.as_deref(), tables.deadline()).await?;
-        changing.extend(page.partitions);
-        damaged.extend(page.damaged);
-        after = page.next;
-        if after.is_none() {
-            break;
-        }
-    }
-    loop {
-        let page = directory.grown(after.as_deref(), tables.deadline()).await?;
-        grown.extend(page.partitions);
-        damaged.extend(page.damaged);
-        after = page.next;
-        if after.is_none() {
-            break;
+    for (is_of_grown, list) in [(false, &mut changing), (true, &mut grown)] {
+        let mut after = None::<String>;
+        loop {
+            let page = if is_of_grown {
+                directory.grown(after.as_deref(), tables.deadline()).await?
+            } else {
+                directory.resharding(after.as_deref(), tables.deadline()).await?
+            };
+            list.extend(page.partitions);
+            damaged.extend(page.damaged);
+            after = page.next;
+            if after.is_none() {
+                break;
+            }
         }
     }
     shared.note(|known| known.note_lists(&changing, &grown, damaged));

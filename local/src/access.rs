@@ -153,7 +153,7 @@ fn access_key_id(parts: &Parts) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::{ResourcePattern, Statement, TextPattern};
+    use crate::plan::{Statement, TextPattern, resource_pattern};
     use http::Request;
 
     fn access() -> Access {
@@ -161,7 +161,7 @@ mod tests {
             sid: Some(sid.to_owned()),
             effect: Effect::Allow,
             actions: actions.iter().map(|action| TextPattern::new(action)).collect(),
-            resources: vec![ResourcePattern::parse(resource).expect("a resource")],
+            resources: vec![resource_pattern(resource).expect("a resource")],
             leading_keys: None,
         };
         let statements = vec![

@@ -42,7 +42,7 @@ impl ApiResources {
     ) -> Result<(), Problem> {
         if let [_, another, ..] = &self.apis[..] {
             let text = format!("the local stack serves one HTTP API, and not {}", another.what);
-            return Err(Problem::at(another.line(), text));
+            return Err(another.problem(text));
         }
         let api = self.apis.first();
         api.map_or(Ok(()), check_api)?;
@@ -54,18 +54,18 @@ impl ApiResources {
         let mut seen = BTreeSet::new();
         for resource in &self.routes {
             let (function, route) = self.read_route(resource, api)?;
-            let problem = |text: String| Problem::at(resource.line(), text);
             if !seen.insert(format!("{} {}", route.method, route.path)) {
-                return Err(problem(format!("two routes are {} {}", route.method, route.path)));
+                let text = format!("two routes are {} {}", route.method, route.path);
+                return Err(resource.problem(text));
             }
             let arn = execute_api_arn(api, &route.method, &route.path);
             let function = functions.iter_mut().find(|known| known.name == function);
             let function = function.ok_or_else(|| {
-                problem(format!("{} leads to a function that is not there", resource.what))
+                resource.problem(format!("{} leads to a function that is not there", resource.what))
             })?;
             let mut permissions = permissions.iter();
             if !permissions.any(|one| one.allows(API_GATEWAY, &arn, &function.name)) {
-                return Err(problem(format!(
+                return Err(resource.problem(format!(
                     "no AWS::Lambda::Permission lets {API_GATEWAY} invoke {} for {}",
                     function.name, resource.what
                 )));
@@ -77,17 +77,15 @@ impl ApiResources {
 
     /// Without a stage an API answers nothing.
     fn check_stages(&self, api: &str) -> Result<(), Problem> {
-        for stage in &self.stages {
-            check_stage(stage, api)?;
-        }
+        self.stages.iter().try_for_each(|stage| check_stage(stage, api))?;
         match (&self.stages[..], &self.routes[..]) {
             ([], [route, ..]) => {
                 let text = format!("{api} has no AWS::ApiGatewayV2::Stage, so nothing answers");
-                Err(Problem::at(route.line(), text))
+                Err(route.problem(text))
             }
             ([_, another, ..], _) => {
                 let text = format!("the local stack knows one stage, and not {}", another.what);
-                Err(Problem::at(another.line(), text))
+                Err(another.problem(text))
             }
             _ => Ok(()),
         }
@@ -137,8 +135,7 @@ impl ApiResources {
                 let id = properties.require("AuthorizerId")?;
                 let name = id.text()?;
                 let known = self.authorizers.iter().find(|known| known.id == name);
-                let known = known
-                    .ok_or_else(|| id.problem(format!("{} must be an authorizer here", id.what)))?;
+                let known = known.ok_or_else(|| id.wrong("an authorizer here"))?;
                 Ok(Authorization::Jwt(jwt_authorizer(known, api)?))
             }
         }
@@ -167,8 +164,7 @@ fn integration(resource: &Resource, api: &str) -> Result<(String, Duration), Pro
     properties.require("PayloadFormatVersion")?.choice(&[("2.0", ())])?;
     let millis = properties.optional("TimeoutInMillis", Named::number)?.unwrap_or(30_000);
     let uri = properties.require("IntegrationUri")?;
-    let function = function_of(uri.text()?)
-        .ok_or_else(|| uri.problem(format!("{} must be !GetAtt Function.Arn", uri.what)))?;
+    let function = function_of(uri.text()?).ok_or_else(|| uri.wrong("!GetAtt Function.Arn"))?;
     Ok((function.to_owned(), Duration::from_millis(millis.into())))
 }
 

@@ -160,5 +160,5 @@ fn whole_match(pattern: &Named<'_>) -> Result<Regex, Problem> {
 
 fn parsed<T: std::str::FromStr>(node: &Named<'_>) -> Result<T, Problem> {
     let parsed = node.text()?.parse();
-    parsed.map_err(|_| node.problem(format!("{} must be a number", node.what)))
+    parsed.map_err(|_| node.wrong("a number"))
 }

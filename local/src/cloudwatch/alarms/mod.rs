@@ -98,8 +98,8 @@ impl Alarms {
         source: &Arc<impl MetricSource + 'static>,
     ) -> JoinSet<()> {
         let mut tasks = JoinSet::new();
-        for name in self.by_name.keys().cloned() {
-            let (alarms, source) = (Arc::clone(self), Arc::clone(source));
+        for name in self.by_name.keys() {
+            let (alarms, source, name) = (Arc::clone(self), Arc::clone(source), name.clone());
             tasks.spawn(async move {
                 alarms.keep_evaluating(&alarms.by_name[&name], source.as_ref()).await;
             });

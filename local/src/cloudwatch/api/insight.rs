@@ -112,9 +112,11 @@ pub(super) fn describe(observed: &Observed, input: &Members<'_>) -> Result<Value
     Ok(json!({ "InsightRules": rules.collect::<Vec<_>>(), "NextToken": next }))
 }
 
-/// The numbers that a report may give for each period, of the contributors' values, the greatest first.
+/// A number that a report may give for each period, of the contributors' values, the greatest first.
+type ReportMetric = (&'static str, fn(&[u64]) -> f64);
+
 #[expect(clippy::cast_precision_loss, reason = "there are fewer contributors")]
-const METRICS: [(&str, fn(&[u64]) -> f64); 7] = [
+const METRICS: [ReportMetric; 7] = [
     ("UniqueContributors", |values| values.len() as f64),
     ("MaxContributorValue", |values| float(values[0])),
     ("SampleCount", |values| float(values.iter().sum())),

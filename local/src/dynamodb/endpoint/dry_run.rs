@@ -55,11 +55,11 @@ impl DryRun {
     pub(super) fn refuses(&self, operation: &str, body: &[u8], job: &Job) -> bool {
         let outcome = match (operation, job) {
             ("Query", _) => request(body).and_then(|request: QueryRequest| {
-                let limit = one_at_most(request.limit);
+                let limit = Some(request.limit.map_or(1, |limit| limit.min(1)));
                 self.engine.query(QueryRequest { limit, ..request }).map(drop)
             }),
             ("Scan", _) => request(body).and_then(|request: ScanRequest| {
-                let limit = one_at_most(request.limit);
+                let limit = Some(request.limit.map_or(1, |limit| limit.min(1)));
                 self.engine.scan(ScanRequest { limit, ..request }).map(drop)
             }),
             (_, Job::Items(items)) => self.run_in_copy(operation, body, &items.works, |_| {}),
@@ -120,11 +120,6 @@ impl DryRun {
         }
         outcome
     }
-}
-
-/// A limit that is too small stays, for the engine to refuse it.
-fn one_at_most<T: Ord + From<u8>>(limit: Option<T>) -> Option<T> {
-    Some(limit.map_or(1.into(), |limit| limit.min(1.into())))
 }
 
 fn run(database: &Database, operation: &str, body: &[u8]) -> Result<()> {

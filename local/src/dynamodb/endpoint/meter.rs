@@ -72,8 +72,12 @@ impl Meter {
             account.1 += admitted;
             account.2 += due;
         };
-        admitted.iter().for_each(|charge| account(charge, charge.units, Units::ZERO));
-        due.iter().for_each(|charge| account(charge, Units::ZERO, charge.units));
+        for charge in admitted {
+            account(charge, charge.units, Units::ZERO);
+        }
+        for charge in due {
+            account(charge, Units::ZERO, charge.units);
+        }
         let difference = |of: fn(Units, Units) -> Units| {
             let accounts = accounts.values();
             let demands = accounts

@@ -31,7 +31,7 @@ impl Reader {
         let mut iterator = None;
         loop {
             let began = self.clock.now();
-            let (records, next_iterator) = match self.read(iterator.take(), &after).await {
+            let (records, next_iterator) = match self.read(iterator.take(), after.as_ref()).await {
                 Ok(page) => page,
                 Err(error) => {
                     let table = &self.mapping.table;
@@ -58,17 +58,15 @@ impl Reader {
 
     async fn read(
         &self,
-        iterator: Option<String>,
-        after: &Option<String>,
+        mut iterator: Option<String>,
+        after: Option<&String>,
     ) -> Result<Page, SourceError> {
-        let iterator = match iterator {
-            Some(iterator) => iterator,
-            None => {
-                let start = self.mapping.start;
-                self.source.iterator(&self.stream_arn, &self.shard, start, after.clone()).await?
-            }
-        };
-        self.source.records(&iterator).await
+        if iterator.is_none() {
+            let (shard, start) = (&self.shard, self.mapping.start);
+            let found = self.source.iterator(&self.stream_arn, shard, start, after.cloned());
+            iterator = Some(found.await?);
+        }
+        self.source.records(&iterator.unwrap_or_default()).await
     }
 
     /// Gives the records to their lanes. Those from before `oldest` were too old when this reader
