@@ -31,17 +31,8 @@ struct Counted {
 
 /// A request that a function may not make, in IAM's words.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "User: arn:aws:sts::{ACCOUNT_ID}:assumed-role/{role}/{function} is not authorized to perform: \
-     {action} on resource: {resource} {reason}"
-)]
-pub(crate) struct AccessDenied {
-    role: String,
-    function: String,
-    action: String,
-    resource: String,
-    reason: String,
-}
+#[error("{0}")]
+pub(crate) struct AccessDenied(String);
 
 impl Access {
     /// The access of these functions, each of which has one of these roles or none.
@@ -80,16 +71,15 @@ impl Access {
                 format!("because no identity-based policy allows the {} action", asked.action)
             }
         };
-        let denied = (function.to_owned(), asked.action.clone(), asked.resource.clone());
+        let Asked { action, resource, .. } = asked;
+        let denied = (function.to_owned(), action.clone(), resource.clone());
         *self.counted.lock().denied.entry(denied).or_default() += 1;
         tracing::warn!(function, asked.action, asked.resource, "a function was denied access");
-        Err(AccessDenied {
-            role: role.name.clone(),
-            function: function.to_owned(),
-            action: asked.action.clone(),
-            resource: asked.resource.clone(),
-            reason: why,
-        })
+        Err(AccessDenied(format!(
+            "User: arn:aws:sts::{ACCOUNT_ID}:assumed-role/{}/{function} is not authorized to perform: \
+             {action} on resource: {resource} {why}",
+            role.name
+        )))
     }
 
     /// What `GET /_dynashard/permissions` tells: each role's statements with how often each action was

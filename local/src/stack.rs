@@ -15,7 +15,7 @@ use crate::access::Access;
 use crate::clock::{SharedClock, SystemClock};
 use crate::cloudwatch::{AlarmState, Alarms, CloudWatchApi, EmbeddedMetrics, MetricStore, Metrics};
 use crate::dynamodb::endpoint::Counters;
-use crate::dynamodb::{DynamoDb, Setup};
+use crate::dynamodb::{DynamoDb, DynamoDbOptions};
 use crate::events::Events;
 use crate::lambda::{Background, Bootstraps, Functions, Gateway, LambdaApi, Principals, Runtime};
 use crate::plan::{Authorization, Plan};
@@ -146,15 +146,15 @@ impl Stack {
         };
         let clock: SharedClock = Arc::new(SystemClock);
         let access = Arc::new(Access::new(&plan.functions, &plan.roles));
-        let setup = Setup {
-            tables: plan.tables.clone(),
+        let dynamodb_options = DynamoDbOptions {
+            port: options.dynamodb_port,
             data_dir: options.data_dir,
             partitions: options.partitions,
             signature_window,
-            clock: Arc::clone(&clock),
-            access: Arc::clone(&access),
         };
-        let data = DynamoDb::serve(dynamodb, setup).await?;
+        let (tables, roles) = (plan.tables.clone(), Arc::clone(&access));
+        let data =
+            DynamoDb::serve(dynamodb, dynamodb_options, tables, clock.clone(), roles).await?;
         let put_metrics = Arc::new(MetricStore::default());
         let metrics =
             Metrics { put: Arc::clone(&put_metrics), observed: Arc::clone(data.observed()) };

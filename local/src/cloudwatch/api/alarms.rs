@@ -58,7 +58,7 @@ pub(super) fn set_state(alarms: &Alarms, input: &Members<'_>) -> Result<Value, A
     if let Some(data) = data
         && serde_json::from_str::<Value>(data).is_err()
     {
-        let text = "The parameter StateReasonData must be JSON.".to_owned();
+        let text = "The parameter StateReasonData must be JSON.";
         return Err(ApiError::new(Fault::INVALID_FORMAT, text));
     }
     alarms
@@ -69,7 +69,7 @@ pub(super) fn set_state(alarms: &Alarms, input: &Members<'_>) -> Result<Value, A
 
 fn state(name: &str, fault: Fault) -> Result<AlarmState, ApiError> {
     let text = "The parameter StateValue must be OK, ALARM or INSUFFICIENT_DATA.";
-    by_name(AlarmState::NAMES, name).ok_or_else(|| ApiError::new(fault, text.to_owned()))
+    by_name(AlarmState::NAMES, name).ok_or_else(|| ApiError::new(fault, text))
 }
 
 fn described(alarm: &Alarm, status: &AlarmStatus) -> Value {

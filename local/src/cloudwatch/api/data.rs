@@ -189,7 +189,7 @@ impl TimeRange {
         let end = end.as_secs() + u64::from(end.subsec_nanos() > 0);
         if start >= end {
             let text = "The parameter StartTime must be less than the parameter EndTime.";
-            return Err(ApiError::new(Fault::VALIDATION, text.to_owned()));
+            return Err(ApiError::new(Fault::VALIDATION, text));
         }
         Ok(Self { start, end })
     }

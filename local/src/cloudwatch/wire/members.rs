@@ -70,7 +70,7 @@ impl<'a> Members<'a> {
     /// The index of the first item of the page that is asked for.
     pub(in super::super) fn first_of_page(&self) -> Result<usize, ApiError> {
         self.text("NextToken")?.map_or(Ok(0), |token| {
-            let text = "The value of NextToken is not valid".to_owned();
+            let text = "The value of NextToken is not valid";
             token.parse().map_err(|_| ApiError::new(Fault::INVALID_NEXT_TOKEN, text))
         })
     }
