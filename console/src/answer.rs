@@ -8,7 +8,7 @@ use dynashard_api::params::Params;
 use dynashard_api::problem::Problem;
 use dynashard_core::ports::Consistency;
 use dynashard_core::query::{PageBudget, Query};
-use dynashard_core::{Error, Kind, LedgerKind, Span, StoredItem, TableSchema};
+use dynashard_core::{CollectionMetadata, Error, Kind, LedgerKind, Span, StoredItem, TableSchema};
 use dynashard_keys::{ItemKey, PartitionKey, ShardCount, SortKey};
 use http::StatusCode;
 use serde::Deserialize;
@@ -147,6 +147,14 @@ pub(crate) async fn query(shared: &Shared, body: &[u8]) -> Answer {
     }))
 }
 
+async fn metadata_of(
+    tables: &Tables,
+    partition: &PartitionKey,
+) -> Result<CollectionMetadata, Failed> {
+    let read = Box::pin(tables.reader.collection(partition, tables.deadline()));
+    Ok(read.await?.0)
+}
+
 async fn page(tables: &Tables, query: &Query) -> Result<dynashard_core::query::QueryPage, Failed> {
     let schema = &tables.directory().settings().schema;
     let measure = |sort: &SortKey, item: &StoredItem| {
@@ -183,8 +191,7 @@ pub(crate) async fn item(shared: &Shared, body: &[u8]) -> Answer {
     // A strongly consistent read may move what it finds, and the console only looks.
     let eventual = Consistency::Eventual;
     let got = Box::pin(tables.reader.get(&key, None, eventual, tables.deadline())).await?;
-    let deadline = tables.deadline();
-    let (metadata, _) = Box::pin(tables.reader.collection(&key.partition, deadline)).await?;
+    let metadata = metadata_of(tables, &key.partition).await?;
     let placement = metadata.placement;
     let home = |count: ShardCount| {
         placement.home(&key, count).map(|shard| {
@@ -219,8 +226,7 @@ pub(crate) async fn balance(shared: &Shared, body: &[u8]) -> Answer {
     let tables = connected(shared)?;
     let CollectionAsked { pk } = read(body)?;
     let partition = partition_key(&pk)?;
-    let deadline = tables.deadline();
-    let (metadata, _) = Box::pin(tables.reader.collection(&partition, deadline)).await?;
+    let metadata = metadata_of(tables, &partition).await?;
     let (placement, count) = (metadata.placement, metadata.number_of_shards);
     if !placement.is_calculated() {
         let why = "under random each write draws its shard, so its key does not tell where it lies; dynashard verify \
@@ -259,8 +265,7 @@ pub(crate) async fn plan(shared: &Shared, body: &[u8]) -> Answer {
     let ChangeAsked { pk, number_of_shards } = read(body)?;
     let partition = partition_key(&pk)?;
     let asked = ShardCount::new(number_of_shards).map_err(Error::from)?;
-    let deadline = tables.deadline();
-    let (metadata, _) = Box::pin(tables.reader.collection(&partition, deadline)).await?;
+    let metadata = metadata_of(tables, &partition).await?;
     let directory = tables.directory();
     let mut items = Some(metadata.estimated_items()).filter(|items| *items > 0.0);
     let mut items_by = items.map(|_| "last_change");
@@ -310,8 +315,7 @@ pub(crate) async fn scale(shared: &Shared, body: &[u8]) -> Answer {
     let partition = partition_key(&pk)?;
     let asked = ShardCount::new(number_of_shards).map_err(Error::from)?;
     // What is mistyped is to leave nothing in the directory.
-    let deadline = tables.deadline();
-    Box::pin(tables.reader.collection(&partition, deadline)).await?;
+    metadata_of(tables, &partition).await?;
     let metadata = Box::pin(scaler.request_count(&partition, asked, tables.deadline())).await?;
     tracing::info!(partition = partition.as_str(), asked = asked.get(), "asked for another count");
     shared.note(|known| {

@@ -110,7 +110,7 @@ impl Alarms {
     /// Each alarm with its status, in the order of their names.
     pub(crate) fn list(&self) -> Vec<(Arc<Alarm>, AlarmStatus)> {
         let watched = self.by_name.values();
-        watched.map(|watched| (Arc::clone(&watched.alarm), watched.status())).collect()
+        watched.map(|watched| (Arc::clone(&watched.alarm), watched.status.lock().clone())).collect()
     }
 
     /// Puts an alarm into a state until its next evaluation (`CloudWatch` API: `SetAlarmState`). A
@@ -207,9 +207,5 @@ impl Watched {
         };
         let metric_id = alarm.fill.as_ref().map_or_else(ids::uuid, |fill| fill.metric_id.clone());
         Self { alarm: Arc::new(alarm), metric_id, status: Mutex::new(status) }
-    }
-
-    fn status(&self) -> AlarmStatus {
-        self.status.lock().clone()
     }
 }

@@ -25,19 +25,15 @@ pub(super) enum Outcome {
 
 impl Outcome {
     pub(super) fn of(status: StatusCode, body: &[u8]) -> Self {
-        #[derive(Deserialize)]
-        struct Error {
-            #[serde(rename = "__type")]
-            kind: String,
-        }
         if status.is_success() {
             return Self::Done;
         }
         if status.is_server_error() {
             return Self::Unknown;
         }
-        let kind = serde_json::from_slice(body).map_or(String::new(), |Error { kind }| kind);
-        match kind.rsplit_once('#').map_or(kind.as_str(), |(_, name)| name) {
+        let error: Value = serde_json::from_slice(body).unwrap_or_default();
+        let kind = error["__type"].as_str().unwrap_or_default();
+        match kind.rsplit_once('#').map_or(kind, |(_, name)| name) {
             "ConditionalCheckFailedException" | "TransactionCanceledException" => {
                 Self::ConditionFailed
             }

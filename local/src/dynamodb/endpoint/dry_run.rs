@@ -12,7 +12,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::cost::ItemWork;
+use super::cost::{ItemWork, Target};
 use super::job::Job;
 use super::tables::Table;
 use crate::dynamodb::engine::{Store, item};
@@ -79,8 +79,8 @@ impl DryRun {
     ) {
         let _ = self.run_in_copy(operation, body, works, |database| {
             for (at, work) in works.iter().enumerate().filter(|(_, work)| work.is_update()) {
-                if let (Some(table), Some((name, key))) = (work.table(), work.key())
-                    && let Some(item) = item(database, name, key)
+                if let Some(Target { table, key, .. }) = &work.target
+                    && let Some(item) = item(database, &table.name, key)
                 {
                     each(at, table, &item);
                 }
@@ -97,20 +97,20 @@ impl DryRun {
         look: impl FnOnce(&Database),
     ) -> Result<()> {
         let database = self.copy.lock();
-        for work in works.iter().filter(|work| work.is_update()) {
-            if let (Some((table, _)), Some(item)) = (work.key(), work.before())
-                && let Ok(item) = Item::deserialize(item)
-            {
-                let table_name = table.to_owned();
+        for target in
+            works.iter().filter(|work| work.is_update()).filter_map(|it| it.target.as_ref())
+        {
+            if let Some(Ok(item)) = target.before.as_ref().map(Item::deserialize) {
+                let table_name = target.table.name.clone();
                 let _ =
                     database.put_item(PutItemRequest { table_name, item, ..Default::default() });
             }
         }
         let outcome = run(&database, operation, body);
         look(&database);
-        for (table, key) in works.iter().filter_map(|work| work.key()) {
+        for Target { table, key, .. } in works.iter().filter_map(|work| work.target.as_ref()) {
             if let Ok(key) = Item::deserialize(key) {
-                let table_name = table.to_owned();
+                let table_name = table.name.clone();
                 let _ = database.delete_item(DeleteItemRequest {
                     table_name,
                     key,

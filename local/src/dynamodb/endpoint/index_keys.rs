@@ -4,6 +4,7 @@
 use dynashard_limits::capacity::Index;
 use serde_json::Value;
 
+use super::call::Verb;
 use super::cost::ItemWork;
 use super::dry_run::DryRun;
 use super::job::Job;
@@ -49,20 +50,21 @@ pub(super) fn check(
 }
 
 fn of_put(work: &ItemWork) -> Option<&'static str> {
-    violation(work.table()?, work.put()?)
+    let target = work.target.as_ref().filter(|_| work.action.verb == Verb::Put)?;
+    violation(&target.table, &work.action.image)
 }
 
 /// Whether an update could lead to one, so that it has to be tried out.
 fn may_update_one(work: &ItemWork, body: &[u8]) -> bool {
     let is_long = |item: &Value, name: &String| size(item, name) > MAX_SORT_KEY;
-    work.is_update()
-        && work.table().is_some_and(|table| {
-            indexes(table).any(|index| {
-                let mut names = index.partition_key.iter().chain(&index.sort_key);
-                body.len() > MAX_SORT_KEY
-                    || work.before().is_some_and(|item| names.any(|name| is_long(item, name)))
-            })
+    let target = work.target.as_ref().filter(|_| work.is_update());
+    target.is_some_and(|target| {
+        indexes(&target.table).any(|index| {
+            let mut names = index.partition_key.iter().chain(&index.sort_key);
+            body.len() > MAX_SORT_KEY
+                || target.before.as_ref().is_some_and(|item| names.any(|name| is_long(item, name)))
         })
+    })
 }
 
 fn violation(table: &Table, item: &Value) -> Option<&'static str> {
