@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::call::Verb;
 use super::cost::ItemWork;
 use super::dry_run::DryRun;
-use super::job::Job;
+use super::job::ItemsJob;
 use super::refusal::Refusal;
 use super::tables::Table;
 
@@ -17,20 +17,13 @@ const MAX_PARTITION_KEY: usize = 2_048;
 /// Of a sort key, in bytes.
 const MAX_SORT_KEY: usize = 1_024;
 
-/// Whether [`check`] may refuse the request. Nearly all are quickly known to be right.
-pub(super) fn is_to_be_checked(body: &[u8], job: &Job) -> bool {
-    let Job::Items(items) = job else { return false };
-    items.works.iter().any(|work| of_put(work).is_some() || may_update_one(work, body))
-}
-
 /// The refusal of a request that would write such an item. Blocks.
 pub(super) fn check(
     dry_run: &DryRun,
     operation: &str,
     body: &[u8],
-    job: &Job,
+    items: &ItemsJob,
 ) -> Result<(), Refusal> {
-    let Job::Items(items) = job else { return Ok(()) };
     let works = &items.works;
     let mut violations = works.iter().map(of_put).collect::<Vec<_>>();
     if works.iter().any(|work| may_update_one(work, body)) {

@@ -242,19 +242,13 @@ impl Endpoint {
     async fn look_up(&self, operation: &str, job: Job, body: &Bytes) -> Result<Job, Refusal> {
         let Job::Items(mut items) = job else { return Ok(job) };
         let known = Arc::clone(&self.known);
-        let job = blocking(move || {
-            items.look_up(&known.store);
-            Job::Items(items)
-        });
-        let job = job.await?;
-        if !index_keys::is_to_be_checked(body, &job) {
-            return Ok(job);
-        }
-        let known = Arc::clone(&self.known);
         let (operation, body) = (operation.to_owned(), body.clone());
-        let check =
-            move || index_keys::check(&known.dry_run, &operation, &body, &job).map(|()| job);
-        blocking(check).await?
+        let look = move || {
+            items.look_up(&known.store);
+            index_keys::check(&known.dry_run, &operation, &body, &items)?;
+            Ok(Job::Items(items))
+        };
+        blocking(look).await?
     }
 
     /// Requests without a signing date are let through: the engine answers them with the error that
