@@ -1,6 +1,6 @@
 //! The HTTP API: its routes, and whom they let in.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::intrinsics::function_of;
@@ -14,24 +14,22 @@ use crate::plan::{
 /// The resources of an API, in the order of the template. They refer to each other in any order.
 #[derive(Default)]
 pub(super) struct ApiResources {
-    apis: Vec<Resource>,
-    stages: Vec<Resource>,
-    integrations: Vec<Resource>,
-    routes: Vec<Resource>,
-    authorizers: Vec<Resource>,
+    /// By their kinds.
+    lists: BTreeMap<&'static str, Vec<Resource>>,
 }
 
+const KINDS: [&str; 5] = ["Api", "Stage", "Integration", "Route", "Authorizer"];
+
 impl ApiResources {
-    /// The list that a resource of this kind belongs to, if it is one of an API.
+    /// The list that a resource of this type belongs to, if it is one of an API.
     pub(super) fn list(&mut self, kind: &str) -> Option<&mut Vec<Resource>> {
-        Some(match kind {
-            "AWS::ApiGatewayV2::Api" => &mut self.apis,
-            "AWS::ApiGatewayV2::Stage" => &mut self.stages,
-            "AWS::ApiGatewayV2::Integration" => &mut self.integrations,
-            "AWS::ApiGatewayV2::Route" => &mut self.routes,
-            "AWS::ApiGatewayV2::Authorizer" => &mut self.authorizers,
-            _ => return None,
-        })
+        let kind = kind.strip_prefix("AWS::ApiGatewayV2::")?;
+        let known = KINDS.into_iter().find(|known| *known == kind)?;
+        Some(self.lists.entry(known).or_default())
+    }
+
+    fn of(&self, kind: &str) -> &[Resource] {
+        self.lists.get(kind).map_or(&[], Vec::as_slice)
     }
 
     /// Gives each function its routes.
@@ -40,19 +38,20 @@ impl ApiResources {
         functions: &mut [Function],
         permissions: &[Permission],
     ) -> Result<(), Problem> {
-        if let [_, another, ..] = &self.apis[..] {
+        let apis = self.of("Api");
+        if let [_, another, ..] = apis {
             let text = format!("the local stack serves one HTTP API, and not {}", another.what);
             return Err(another.problem(text));
         }
-        let api = self.apis.first();
+        let api = apis.first();
         api.map_or(Ok(()), check_api)?;
         let api = api.map_or("", |api| &api.id);
         self.check_stages(api)?;
-        for resource in &self.integrations {
+        for resource in self.of("Integration") {
             integration(resource, api)?;
         }
         let mut seen = BTreeSet::new();
-        for resource in &self.routes {
+        for resource in self.of("Route") {
             let (function, route) = self.read_route(resource, api)?;
             if !seen.insert(format!("{} {}", route.method, route.path)) {
                 let text = format!("two routes are {} {}", route.method, route.path);
@@ -77,8 +76,8 @@ impl ApiResources {
 
     /// Without a stage an API answers nothing.
     fn check_stages(&self, api: &str) -> Result<(), Problem> {
-        self.stages.iter().try_for_each(|stage| check_stage(stage, api))?;
-        match (&self.stages[..], &self.routes[..]) {
+        self.of("Stage").iter().try_for_each(|stage| check_stage(stage, api))?;
+        match (self.of("Stage"), self.of("Route")) {
             ([], [route, ..]) => {
                 let text = format!("{api} has no AWS::ApiGatewayV2::Stage, so nothing answers");
                 Err(route.problem(text))
@@ -109,7 +108,7 @@ impl ApiResources {
         })?;
         let target = properties.require("Target")?;
         let id = target.text()?.strip_prefix("integrations/");
-        let known = id.and_then(|id| self.integrations.iter().find(|known| known.id == id));
+        let known = id.and_then(|id| self.of("Integration").iter().find(|known| known.id == id));
         let known = known.ok_or_else(|| {
             let what = &target.what;
             target.problem(format!("{what} must be integrations/ and an integration here"))
@@ -134,7 +133,7 @@ impl ApiResources {
             _ => {
                 let id = properties.require("AuthorizerId")?;
                 let name = id.text()?;
-                let known = self.authorizers.iter().find(|known| known.id == name);
+                let known = self.of("Authorizer").iter().find(|known| known.id == name);
                 let known = known.ok_or_else(|| id.wrong("an authorizer here"))?;
                 Ok(Authorization::Jwt(jwt_authorizer(known, api)?))
             }

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use dynashard_limits::Units;
 use http::StatusCode;
-use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -77,12 +76,8 @@ pub(super) fn with_member(body: &[u8], name: &str, value: &Value) -> Option<Byte
 
 /// What a page consumed, as the engine says.
 pub(super) fn consumed(answer: &Members<'_>) -> Option<Units> {
-    #[derive(Deserialize)]
-    #[serde(rename_all = "PascalCase")]
-    struct Capacity {
-        capacity_units: f64,
-    }
-    let Capacity { capacity_units } = answer.get("ConsumedCapacity")?;
+    let capacity = answer.get::<Value>("ConsumedCapacity")?;
+    let capacity_units = capacity["CapacityUnits"].as_f64()?;
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,

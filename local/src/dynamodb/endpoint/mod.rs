@@ -339,7 +339,7 @@ impl Endpoint {
 impl Handler for Endpoint {
     async fn handle(&self, request: Request, _peer: SocketAddr) -> Response {
         let mut response = match (request.method(), request.uri().path()) {
-            (&Method::GET, "/") => health(),
+            (&Method::GET, "/") => ([(CONTENT_TYPE, "text/plain")], HEALTH).into_response(),
             (&Method::GET, "/_dynashard/counters") => listing(&self.counters()),
             _ => self.forward(request).await.unwrap_or_else(|refusal| refusal.response()),
         };
@@ -358,10 +358,7 @@ const MAX_BODY: usize = 16 << 20;
 
 const REQUEST_ID: &str = "x-amzn-requestid";
 
-fn health() -> Response {
-    let body = "healthy: dynamodb.us-east-1.amazonaws.com ";
-    ([(CONTENT_TYPE, "text/plain")], body).into_response()
-}
+const HEALTH: &str = "healthy: dynamodb.us-east-1.amazonaws.com ";
 
 /// These describe one connection; each side of the endpoint has its own.
 fn remove_hop_headers(headers: &mut HeaderMap) {

@@ -14,7 +14,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use super::calls::{Call, Completed, Event};
 use super::log::Log;
-use super::pool::{Pool, Queued, Ready};
+use super::pool::{Pool, Queued, Ready, State};
 use super::process::{Exit, Process};
 use crate::clock::epoch_millis;
 
@@ -32,8 +32,8 @@ async fn follow(pool: Arc<Pool>, id: u64, ready: Option<Ready>) {
     let calls = pool.registry.enter(id);
     match pool.launcher.launch(&pool.function, id, Arc::clone(&log)) {
         Ok(process) => {
-            pool.launched(id, process.pid());
-            let stop = pool.stopping();
+            pool.note(id, |known| known.pid = Some(process.pid()));
+            let stop = pool.stop.subscribe();
             let mut environment =
                 Environment { pool: Arc::clone(&pool), id, process, calls, stop, log };
             environment.live(ready).await;
@@ -240,7 +240,7 @@ impl Environment {
             None
         };
         // Before the caller gets the answer, since it may send the next event at once.
-        self.pool.returning(self.id);
+        self.pool.note(self.id, |known| known.state = State::Returning);
         queued.complete(Completed { payload, failed, log_tail });
     }
 

@@ -35,7 +35,8 @@ pub(crate) struct Pool {
     pub(super) launcher: Arc<dyn Launch>,
     pub(super) registry: Arc<Registry>,
     run: Run,
-    stop: watch::Sender<bool>,
+    /// Turns `true` when the environments are to end.
+    pub(super) stop: watch::Sender<bool>,
     inner: Mutex<Inner>,
 }
 
@@ -179,14 +180,10 @@ impl Pool {
         self.inner.lock().environments.values().cloned().collect()
     }
 
-    /// Turns `true` when the environments are to end.
-    pub(super) fn stopping(&self) -> watch::Receiver<bool> {
-        self.stop.subscribe()
-    }
-
-    pub(super) fn launched(&self, id: u64, pid: u32) {
+    /// Notes what is new about an environment.
+    pub(super) fn note(&self, id: u64, note: impl FnOnce(&mut EnvironmentInfo)) {
         if let Some(known) = self.inner.lock().environments.get_mut(&id) {
-            known.pid = Some(pid);
+            note(known);
         }
     }
 
@@ -205,7 +202,7 @@ impl Pool {
             }
             None => {
                 inner.set_state(id, State::Idle);
-                inner.idle.push(Idle { id, work });
+                inner.idle.push((id, work));
             }
         }
         offer
@@ -231,15 +228,10 @@ impl Pool {
         }
     }
 
-    /// Notes that an environment has answered and will soon be free.
-    pub(super) fn returning(&self, id: u64) {
-        self.inner.lock().set_state(id, State::Returning);
-    }
-
     pub(super) fn ended(self: &Arc<Self>, id: u64) {
         let mut inner = self.inner.lock();
         inner.environments.remove(&id);
-        inner.idle.retain(|idle| idle.id != id);
+        inner.idle.retain(|(idle, _)| *idle != id);
         self.dispatch(&mut inner, Patience::ForReturning);
     }
 
@@ -259,12 +251,12 @@ impl Pool {
     /// remain.
     fn dispatch(self: &Arc<Self>, inner: &mut Inner, patience: Patience) {
         while let Some(queued) = inner.next_waiting() {
-            let Some(idle) = inner.idle.pop() else {
+            let Some((id, work)) = inner.idle.pop() else {
                 inner.waiting.push_front(queued);
                 break;
             };
-            match idle.work.send(queued) {
-                Ok(()) => inner.set_state(idle.id, State::Busy),
+            match work.send(queued) {
+                Ok(()) => inner.set_state(id, State::Busy),
                 // The environment has just ended.
                 Err(queued) => inner.waiting.push_front(queued),
             }
@@ -330,17 +322,11 @@ const MAX_WAIT: Duration = Duration::from_secs(10);
 #[derive(Debug, Default)]
 struct Inner {
     environments: BTreeMap<u64, EnvironmentInfo>,
-    /// The free environments; the last one was used last.
-    idle: Vec<Idle>,
+    /// The free environments, and how each is given work; the last one was used last.
+    idle: Vec<(u64, oneshot::Sender<Queued>)>,
     waiting: VecDeque<Queued>,
     /// The tasks of the environments.
     tasks: JoinSet<()>,
-}
-
-#[derive(Debug)]
-struct Idle {
-    id: u64,
-    work: oneshot::Sender<Queued>,
 }
 
 impl Inner {
