@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use dynashard_limits::partition::{Limits, Partitions};
+use dynashard_limits::partition::Limits;
 use serde::Serialize;
 use tokio::task::JoinSet;
 
@@ -221,12 +221,6 @@ impl Stack {
     /// What the `dynamodb` endpoint has counted so far.
     pub fn counters(&self) -> Counters {
         self.data.counters()
-    }
-
-    /// Lets the partitions of the `dynamodb` endpoint be looked at: what was consumed and throttled
-    /// by the second, and which keys met a limit. Requests wait meanwhile.
-    pub fn partitions<T>(&self, look: impl FnOnce(&Partitions) -> T) -> T {
-        self.data.partitions(look)
     }
 
     /// The name and the state of each alarm, in the order of their names.

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use dynashard_limits::partition::{Limits, Partitions};
+use dynashard_limits::partition::Limits;
 use tokio::net::TcpListener;
 
 use crate::StartError;
@@ -72,12 +72,6 @@ impl DynamoDb {
     /// What it has counted so far.
     pub fn counters(&self) -> Counters {
         self.endpoint.counters()
-    }
-
-    /// Calls `look` with the partitions: what was consumed and throttled in each second, and which
-    /// keys met a limit. Requests wait until it returns.
-    pub fn partitions<T>(&self, look: impl FnOnce(&Partitions) -> T) -> T {
-        self.endpoint.observed().partitions(look)
     }
 
     /// Stops it. Running requests are given a moment to end. With a data directory, everything

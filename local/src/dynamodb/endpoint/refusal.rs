@@ -152,7 +152,7 @@ impl Hit {
             }
         };
         let (table, arn) = (table.name.clone(), arn.clone());
-        Self { table, reason: hit.reason(), arn, code, message }
+        Self { table, reason: hit.reason, arn, code, message }
     }
 }
 
