@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use aws_sdk_dynamodb::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_dynamodb::types::{
     AttributeValue, ContributorInsightsStatus, DestinationStatus, IndexStatus, KeyType,
-    PointInTimeRecoveryStatus, ProjectionType, StreamViewType, TableDescription, TableStatus,
-    TimeToLiveStatus,
+    LocalSecondaryIndexDescription, PointInTimeRecoveryStatus, ProjectionType, ReplicaDescription,
+    StreamViewType, TableDescription, TableStatus, TimeToLiveStatus, VectorIndexDescription,
 };
 use dynashard_core::TableSchema;
 use dynashard_keys::{RESERVED_PREFIX, Separator, SortKeyType};
@@ -217,8 +217,11 @@ impl Operator {
             partition_key: key_attribute(&found, &KeyType::Hash),
             sort_key: key_attribute(&found, &KeyType::Range),
             indexes: indexes.collect(),
-            local_indexes: names(found.local_secondary_indexes(), |index| index.index_name()),
-            vector_indexes: names(found.vector_indexes(), |index| index.index_name()),
+            local_indexes: names(
+                found.local_secondary_indexes(),
+                LocalSecondaryIndexDescription::index_name,
+            ),
+            vector_indexes: names(found.vector_indexes(), VectorIndexDescription::index_name),
             arn: found.table_arn().unwrap_or_default().to_owned(),
             identity: format!(
                 "{} {}",
@@ -228,7 +231,7 @@ impl Operator {
             stream_view: stream.filter(|stream| stream.stream_enabled()).map(|stream| {
                 stream.stream_view_type().map_or("", |view| view.as_str()).to_owned()
             }),
-            replicas: names(found.replicas(), |replica| replica.region_name()),
+            replicas: names(found.replicas(), ReplicaDescription::region_name),
             provisioned: provisioned(&found),
             warm: found.warm_throughput().and_then(|warm| {
                 let units = (warm.read_units_per_second()?, warm.write_units_per_second()?);
