@@ -69,7 +69,11 @@ impl LambdaApi {
     /// `$LATEST`.
     fn find(&self, function: &str, uri: &Uri) -> Result<&Arc<Pool>, Refusal> {
         let function = percent_decode_str(function).decode_utf8_lossy();
-        let (name, qualifier) = name_and_qualifier(&function);
+        let name = function.split_once(":function:").map_or(&*function, |(_, name)| name);
+        let (name, qualifier) = match name.split_once(':') {
+            Some((name, qualifier)) => (name, Some(qualifier)),
+            None => (name, None),
+        };
         let in_query = query_parameter(uri, "Qualifier");
         let qualifier = qualifier.or(in_query.as_deref());
         if let Some(qualifier) = qualifier.filter(|qualifier| *qualifier != "$LATEST") {
@@ -210,14 +214,6 @@ fn completed(completed: Completed) -> Response {
         set(&mut response, "x-amz-log-result", &STANDARD.encode(tail));
     }
     response
-}
-
-fn name_and_qualifier(function: &str) -> (&str, Option<&str>) {
-    let name = function.split_once(":function:").map_or(function, |(_, name)| name);
-    match name.split_once(':') {
-        Some((name, qualifier)) => (name, Some(qualifier)),
-        None => (name, None),
-    }
 }
 
 #[cfg(test)]

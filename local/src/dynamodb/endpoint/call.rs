@@ -147,7 +147,7 @@ pub(super) struct PageRequest {
     expression_attribute_names: Option<HashMap<String, String>>,
     expression_attribute_values: Option<HashMap<String, Value>>,
     /// The older form of [`Self::key_condition_expression`].
-    key_conditions: Option<HashMap<String, LegacyCondition>>,
+    key_conditions: Option<HashMap<String, Value>>,
     exclusive_start_key: Option<HashMap<String, Value>>,
     segment: Option<u32>,
 }
@@ -185,7 +185,7 @@ impl PageRequest {
     /// The value that the key condition demands of an attribute.
     fn equals(&self, attribute: &str) -> Option<&Value> {
         if let Some(conditions) = &self.key_conditions {
-            return conditions.get(attribute)?.attribute_value_list.first();
+            return conditions.get(attribute)?["AttributeValueList"].get(0);
         }
         let tokens = tokens(self.key_condition_expression.as_deref()?);
         let placeholder = tokens.windows(3).find_map(|window| match window {
@@ -203,13 +203,6 @@ impl PageRequest {
         let names = self.expression_attribute_names.as_ref();
         names.and_then(|names| names.get(name)).map_or(name, String::as_str)
     }
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "PascalCase")]
-struct LegacyCondition {
-    #[serde(default)]
-    attribute_value_list: Vec<Value>,
 }
 
 /// The words and signs of a key condition. The engine checks its grammar.

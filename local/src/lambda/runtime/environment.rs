@@ -6,8 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
-use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Value, json};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -283,15 +282,9 @@ impl Environment {
 /// Gives the error to the start of the stack if that waits for this environment, or else to the
 /// invocation that has waited longest.
 fn failed_to_start(pool: &Pool, ready: Option<Ready>, payload: Bytes) {
-    #[derive(Deserialize)]
-    #[serde(rename_all = "camelCase")]
-    struct Described {
-        error_message: String,
-    }
-    let problem = serde_json::from_slice(&payload).map_or_else(
-        |_| String::from_utf8_lossy(&payload).into_owned(),
-        |Described { error_message }| error_message,
-    );
+    let described: Value = serde_json::from_slice(&payload).unwrap_or_default();
+    let problem = described["errorMessage"].as_str().map(str::to_owned);
+    let problem = problem.unwrap_or_else(|| String::from_utf8_lossy(&payload).into_owned());
     tracing::error!(function = pool.function.name, problem, "an environment failed to start");
     match ready {
         // The receiver may be gone.

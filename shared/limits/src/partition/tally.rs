@@ -1,6 +1,6 @@
 use std::collections::BTreeMap;
 use std::iter::Sum;
-use std::ops::{Add, Range};
+use std::ops::Range;
 
 use super::demand::Demand;
 use super::refusal::Limit;
@@ -35,22 +35,14 @@ impl Counts {
     }
 }
 
-impl Add for Counts {
-    type Output = Self;
-
-    fn add(self, other: Self) -> Self {
-        Self {
-            consumed: self.consumed + other.consumed,
-            admitted: self.admitted + other.admitted,
-            key_range_throttles: self.key_range_throttles + other.key_range_throttles,
-            provisioned_throttles: self.provisioned_throttles + other.provisioned_throttles,
-        }
-    }
-}
-
 impl Sum for Counts {
     fn sum<I: Iterator<Item = Self>>(counts: I) -> Self {
-        counts.fold(Self::default(), Self::add)
+        counts.fold(Self::default(), |all, one| Self {
+            consumed: all.consumed + one.consumed,
+            admitted: all.admitted + one.admitted,
+            key_range_throttles: all.key_range_throttles + one.key_range_throttles,
+            provisioned_throttles: all.provisioned_throttles + one.provisioned_throttles,
+        })
     }
 }
 
