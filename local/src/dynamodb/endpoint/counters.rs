@@ -46,16 +46,16 @@ impl Counters {
 
     pub(super) fn count_request(&mut self, operation: &str, tables: &BTreeSet<String>) {
         if tables.is_empty() {
-            *entry(&mut self.without_table, operation) += 1;
+            *self.without_table.entry(operation.to_owned()).or_default() += 1;
         }
         for table in tables {
-            entry(entry(&mut self.tables, table), operation).requests += 1;
+            self.count(table, operation).requests += 1;
         }
     }
 
     pub(super) fn count_consumed(&mut self, operation: &str, charges: &[Charge]) {
         for charge in charges {
-            let count = entry(entry(&mut self.tables, &charge.table.name), operation);
+            let count = self.count(&charge.table.name, operation);
             match charge.kind {
                 Kind::Read => count.consumed_rcu += charge.units.as_f64(),
                 Kind::Write => count.consumed_wcu += charge.units.as_f64(),
@@ -63,9 +63,15 @@ impl Counters {
         }
     }
 
+    fn count(&mut self, table: &str, operation: &str) -> &mut OperationCount {
+        let operations = self.tables.entry(table.to_owned()).or_default();
+        operations.entry(operation.to_owned()).or_default()
+    }
+
     pub(super) fn count_throttled(&mut self, hits: &[Hit]) {
         for hit in hits {
-            *entry(entry(&mut self.throttles, &hit.table), hit.reason) += 1;
+            let reasons = self.throttles.entry(hit.table.clone()).or_default();
+            *reasons.entry(hit.reason.to_owned()).or_default() += 1;
         }
     }
 }
@@ -80,12 +86,4 @@ pub struct OperationCount {
     pub consumed_rcu: f64,
     /// Write capacity units, likewise.
     pub consumed_wcu: f64,
-}
-
-/// Does not copy the key of an entry that is there, which is nearly always.
-fn entry<'a, T: Default>(map: &'a mut BTreeMap<String, T>, key: &str) -> &'a mut T {
-    if !map.contains_key(key) {
-        map.insert(key.to_owned(), T::default());
-    }
-    map.get_mut(key).expect("the entry was inserted")
 }

@@ -74,7 +74,7 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use job::{Admitted, Job};
 use parking_lot::Mutex;
-use refusal::{CHECKSUM, Refusal};
+use refusal::{ACCESS_DENIED, CHECKSUM, Refusal};
 use tables::Tables;
 use tokens::{Claim, Token, Tokens};
 
@@ -180,7 +180,7 @@ impl Endpoint {
         let call = Call::read(&parts.headers, &body);
         self.access
             .check_request(&parts, || permissions::asked(&call, &self.known.tables))
-            .map_err(|denied| Refusal::access_denied(&denied))?;
+            .map_err(|denied| Refusal::new(ACCESS_DENIED, denied.to_string()))?;
         let Call { operation, tables, request } = call;
         let now = self.clock.now();
         if let Some(answer) = self.observed().insights.answer(&operation, &body, since_epoch(now)) {

@@ -7,7 +7,6 @@ use http::{HeaderName, HeaderValue, StatusCode};
 use serde_json::{Value, json};
 
 use super::cost::Charge;
-use crate::access::AccessDenied;
 use crate::server::{IntoResponse, Response};
 
 /// An error that the endpoint answers itself.
@@ -20,6 +19,9 @@ pub(super) struct Refusal {
     /// The member of the error beside its message, if it has one.
     details: Option<(&'static str, Value)>,
 }
+
+/// The role of the function that signed a request does not allow it.
+pub(super) const ACCESS_DENIED: &str = "com.amazon.coral.service#AccessDeniedException";
 
 pub(super) const SERIALIZATION: &str = "com.amazon.coral.service#SerializationException";
 
@@ -52,11 +54,6 @@ impl Refusal {
     pub(super) fn engine(error: &hyper_util::client::legacy::Error) -> Self {
         tracing::error!(error = error as &dyn std::error::Error, "the engine did not answer");
         Self::ENGINE_BROKE_OFF
-    }
-
-    /// A request that the role of the function that signed it does not allow.
-    pub(super) fn access_denied(denied: &AccessDenied) -> Self {
-        Self::new("com.amazon.coral.service#AccessDeniedException", denied.to_string())
     }
 
     /// A request of which nothing was admitted because of these limits; there is at least one.

@@ -42,7 +42,9 @@ impl Reader {
             };
             let took = self.clock.now().duration_since(began).unwrap_or_default();
             let is_full = records.len() >= FULL_PAGE;
-            after = last_sequence_number(&records).or(after);
+            if let Some(last) = records.last() {
+                after = last["dynamodb"]["SequenceNumber"].as_str().map(str::to_owned).or(after);
+            }
             if self.pass_on(records, oldest).await.is_break() {
                 return;
             }
@@ -111,10 +113,6 @@ fn pause_after(took: Duration) -> Duration {
     const SHORTEST: Duration = Duration::from_millis(100);
     const LONGEST: Duration = Duration::from_secs(5);
     (took * 19).clamp(SHORTEST, LONGEST)
-}
-
-fn last_sequence_number(records: &[Value]) -> Option<String> {
-    records.last()?["dynamodb"]["SequenceNumber"].as_str().map(str::to_owned)
 }
 
 #[cfg(test)]
