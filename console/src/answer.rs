@@ -1,19 +1,21 @@
 //! What the page asks for beside the stream, and what it has done.
 
+use std::collections::BTreeMap;
+
 use dynashard_api::grants::GrantedKeys;
 use dynashard_api::json::ItemJson;
 use dynashard_api::params::Params;
 use dynashard_api::problem::Problem;
 use dynashard_core::ports::Consistency;
 use dynashard_core::query::{PageBudget, Query};
-use dynashard_core::{Error, Kind, LedgerKind, Span, StoredItem, TableSchema};
+use dynashard_core::{CollectionMetadata, Error, Kind, LedgerKind, Span, StoredItem, TableSchema};
 use dynashard_keys::{ItemKey, PartitionKey, ShardCount, SortKey};
 use http::StatusCode;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::change::plan_change;
-use crate::guard::Refusal;
+use crate::guard::Failed;
 use crate::shared::{Shared, Tables};
 use crate::view;
 
@@ -25,31 +27,6 @@ const SAMPLE: u32 = 1_000;
 
 /// The decisions that one answer has at most.
 const MOST_DECISIONS: usize = 500;
-
-/// Why a request was not answered as asked.
-#[derive(Debug, Serialize)]
-pub(crate) struct Failed {
-    #[serde(skip)]
-    pub(crate) status: StatusCode,
-    pub(crate) code: String,
-    pub(crate) detail: String,
-}
-
-impl Failed {
-    pub(crate) fn new(status: StatusCode, code: &str, detail: impl Into<String>) -> Self {
-        Self { status, code: code.to_owned(), detail: detail.into() }
-    }
-
-    pub(crate) fn bad(detail: impl Into<String>) -> Self {
-        Self::new(StatusCode::BAD_REQUEST, "bad_request", detail)
-    }
-}
-
-impl From<Refusal> for Failed {
-    fn from(Refusal { status, code, detail }: Refusal) -> Self {
-        Self::new(status, code, detail)
-    }
-}
 
 impl From<Error> for Failed {
     fn from(error: Error) -> Self {
@@ -116,46 +93,37 @@ pub(crate) fn decisions(shared: &Shared, query: &str) -> Answer {
     Ok(json!({ "decisions": rows }))
 }
 
-/// The parameters of a query as the fields of a form have them: texts, of which an empty one is left out.
+/// A field of a form, which is left out where it is an empty text.
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct QueryAsked {
-    pk: String,
-    #[serde(default)]
-    begins_with: String,
-    #[serde(default)]
-    from: String,
-    #[serde(default)]
-    to: String,
-    #[serde(default)]
-    order: String,
-    #[serde(default)]
-    limit: String,
-    #[serde(default)]
-    strategy: String,
-    #[serde(default)]
-    fields: String,
-    #[serde(default)]
-    cursor: String,
-    #[serde(default)]
-    consistent: bool,
+#[serde(untagged)]
+enum Field {
+    Text(String),
+    Flag(bool),
 }
 
-impl QueryAsked {
-    fn params(self) -> Params {
-        let given = |text: String| Some(text).filter(|text| !text.is_empty());
-        Params::from_pairs([
-            ("pk", Some(self.pk)),
-            ("begins_with", given(self.begins_with)),
-            ("from", given(self.from)),
-            ("to", given(self.to)),
-            ("order", given(self.order)),
-            ("limit", given(self.limit)),
-            ("strategy", given(self.strategy)),
-            ("fields", given(self.fields)),
-            ("cursor", given(self.cursor)),
-            ("consistent", self.consistent.then(|| true.to_string())),
-        ])
+/// The parameters of a query as the fields of a form have them.
+fn params_of_form(body: &[u8]) -> Result<Params, Failed> {
+    const NAMES: [&str; 10] = [
+        "pk",
+        "begins_with",
+        "from",
+        "to",
+        "order",
+        "limit",
+        "strategy",
+        "fields",
+        "cursor",
+        "consistent",
+    ];
+    let mut fields = read::<BTreeMap<String, Field>>(body)?;
+    let params = NAMES.map(|name| match fields.remove(name) {
+        Some(Field::Text(text)) if name == "pk" || !text.is_empty() => (name, Some(text)),
+        Some(Field::Flag(true)) => (name, Some(true.to_string())),
+        _ => (name, None),
+    });
+    match fields.keys().next() {
+        Some(unknown) => Err(Failed::bad(format!("the body: unknown field `{unknown}`"))),
+        None => Ok(Params::from_pairs(params)),
     }
 }
 
@@ -163,7 +131,7 @@ impl QueryAsked {
 pub(crate) async fn query(shared: &Shared, body: &[u8]) -> Answer {
     let tables = connected(shared)?;
     let schema = &tables.directory().settings().schema;
-    let mut params = read::<QueryAsked>(body)?.params();
+    let mut params = params_of_form(body)?;
     let query = params.query(schema.sort_key_type, &GrantedKeys::all())?;
     params.finish()?;
     let page = page(tables, &query).await?;
@@ -177,6 +145,14 @@ pub(crate) async fn query(shared: &Shared, body: &[u8]) -> Answer {
         "items_read": page.items_read,
         "consumed_rcu": page.consumed_rcu,
     }))
+}
+
+async fn metadata_of(
+    tables: &Tables,
+    partition: &PartitionKey,
+) -> Result<CollectionMetadata, Failed> {
+    let read = Box::pin(tables.reader.collection(partition, tables.deadline()));
+    Ok(read.await?.0)
 }
 
 async fn page(tables: &Tables, query: &Query) -> Result<dynashard_core::query::QueryPage, Failed> {
@@ -215,8 +191,7 @@ pub(crate) async fn item(shared: &Shared, body: &[u8]) -> Answer {
     // A strongly consistent read may move what it finds, and the console only looks.
     let eventual = Consistency::Eventual;
     let got = Box::pin(tables.reader.get(&key, None, eventual, tables.deadline())).await?;
-    let deadline = tables.deadline();
-    let (metadata, _) = Box::pin(tables.reader.collection(&key.partition, deadline)).await?;
+    let metadata = metadata_of(tables, &key.partition).await?;
     let placement = metadata.placement;
     let home = |count: ShardCount| {
         placement.home(&key, count).map(|shard| {
@@ -251,8 +226,7 @@ pub(crate) async fn balance(shared: &Shared, body: &[u8]) -> Answer {
     let tables = connected(shared)?;
     let CollectionAsked { pk } = read(body)?;
     let partition = partition_key(&pk)?;
-    let deadline = tables.deadline();
-    let (metadata, _) = Box::pin(tables.reader.collection(&partition, deadline)).await?;
+    let metadata = metadata_of(tables, &partition).await?;
     let (placement, count) = (metadata.placement, metadata.number_of_shards);
     if !placement.is_calculated() {
         let why = "under random each write draws its shard, so its key does not tell where it lies; dynashard verify \
@@ -291,8 +265,7 @@ pub(crate) async fn plan(shared: &Shared, body: &[u8]) -> Answer {
     let ChangeAsked { pk, number_of_shards } = read(body)?;
     let partition = partition_key(&pk)?;
     let asked = ShardCount::new(number_of_shards).map_err(Error::from)?;
-    let deadline = tables.deadline();
-    let (metadata, _) = Box::pin(tables.reader.collection(&partition, deadline)).await?;
+    let metadata = metadata_of(tables, &partition).await?;
     let directory = tables.directory();
     let mut items = Some(metadata.estimated_items()).filter(|items| *items > 0.0);
     let mut items_by = items.map(|_| "last_change");
@@ -344,8 +317,7 @@ pub(crate) async fn scale(shared: &Shared, body: &[u8]) -> Answer {
     let partition = partition_key(&pk)?;
     let asked = ShardCount::new(number_of_shards).map_err(Error::from)?;
     // What is mistyped is to leave nothing in the directory.
-    let deadline = tables.deadline();
-    Box::pin(tables.reader.collection(&partition, deadline)).await?;
+    metadata_of(tables, &partition).await?;
     let metadata = Box::pin(scaler.request_count(&partition, asked, tables.deadline())).await?;
     tracing::info!(partition = partition.as_str(), asked = asked.get(), "asked for another count");
     shared.note(|known| {

@@ -2,13 +2,6 @@
 
 use crate::palette;
 
-/// A file of the page.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Asset {
-    pub(crate) media_type: &'static str,
-    pub(crate) text: String,
-}
-
 const HTML: &str = "text/html; charset=utf-8";
 const CSS: &str = "text/css; charset=utf-8";
 const SCRIPT: &str = "text/javascript; charset=utf-8";
@@ -31,19 +24,16 @@ const FILES: [(&str, &str, &str); 11] = [
     ("/scale.js", SCRIPT, include_str!("../page/scale.js")),
 ];
 
-/// The file under this path. The page itself carries the token.
-pub(crate) fn asset(path: &str, token: &str) -> Option<Asset> {
-    match path {
-        "/" => {
-            let text = include_str!("../page/index.html").replace(TOKEN_PLACE, token);
-            Some(Asset { media_type: HTML, text })
-        }
-        "/palette.css" => Some(Asset { media_type: CSS, text: palette::css() }),
+/// The media type and the text of the file under this path. The page itself carries the token.
+pub(crate) fn asset(path: &str, token: &str) -> Option<(&'static str, String)> {
+    Some(match path {
+        "/" => (HTML, include_str!("../page/index.html").replace(TOKEN_PLACE, token)),
+        "/palette.css" => (CSS, palette::css()),
         _ => {
             let (_, media_type, text) = FILES.iter().find(|(name, _, _)| *name == path)?;
-            Some(Asset { media_type, text: (*text).to_owned() })
+            (media_type, (*text).to_owned())
         }
-    }
+    })
 }
 
 #[cfg(test)]
@@ -56,12 +46,12 @@ mod tests {
     #[test]
     fn the_page_weighs_little_and_asks_nobody_else() {
         let paths = FILES.iter().map(|(path, _, _)| *path).chain(["/", "/palette.css"]);
-        let files = paths.map(|path| (path, asset(path, "token").expect("a file")));
+        let files = paths.map(|path| (path, asset(path, "token").expect("a file").1));
         let files = files.collect::<Vec<_>>();
-        let bytes = files.iter().map(|(_, file)| file.text.len()).sum::<usize>();
+        let bytes = files.iter().map(|(_, file)| file.len()).sum::<usize>();
         assert!(bytes <= MOST_BYTES, "{bytes}");
         for (path, file) in files {
-            let text = file.text.replace("http://www.w3.org/", "");
+            let text = file.replace("http://www.w3.org/", "");
             for elsewhere in ["http://", "https://", "eval(", "innerHTML", " style=\""] {
                 assert!(!text.contains(elsewhere), "{path} has {elsewhere}");
             }
@@ -70,7 +60,7 @@ mod tests {
 
     #[test]
     fn the_page_carries_the_token_of_this_console() {
-        let page = asset("/", "cafe").expect("the page").text;
+        let page = asset("/", "cafe").expect("the page").1;
         assert!(page.contains("content=\"cafe\"") && !page.contains(TOKEN_PLACE));
         assert_eq!(asset("/main.rs", "cafe"), None);
         assert_eq!(asset("/../Cargo.toml", "cafe"), None);

@@ -2,21 +2,29 @@
 //! too, so it looks at who asks. Pure.
 
 use http::{HeaderMap, Method, StatusCode, header};
+use serde::Serialize;
 use subtle::ConstantTimeEq;
 
 /// The header with the token of whoever was shown the page.
 pub(crate) const TOKEN: &str = "x-dynashard-token";
 
-/// Why a request was refused.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Refusal {
+/// Why a request was not answered as asked.
+#[derive(Debug, Serialize)]
+pub(crate) struct Failed {
+    #[serde(skip)]
     pub(crate) status: StatusCode,
-    pub(crate) code: &'static str,
-    pub(crate) detail: &'static str,
+    pub(crate) code: String,
+    pub(crate) detail: String,
 }
 
-const fn refusal(status: StatusCode, code: &'static str, detail: &'static str) -> Refusal {
-    Refusal { status, code, detail }
+impl Failed {
+    pub(crate) fn new(status: StatusCode, code: &str, detail: impl Into<String>) -> Self {
+        Self { status, code: code.to_owned(), detail: detail.into() }
+    }
+
+    pub(crate) fn bad(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "bad_request", detail)
+    }
 }
 
 /// Refuses what another site sends, and by which it could read or act: a name that was made to lead here, a page of
@@ -27,18 +35,18 @@ pub(crate) fn check(
     headers: &HeaderMap,
     port: u16,
     token: &str,
-) -> Result<(), Refusal> {
+) -> Result<(), Failed> {
     let text =
         |name: header::HeaderName| headers.get(name).map(|value| value.to_str().unwrap_or(""));
     let mut hosts = headers.get_all(header::HOST).iter();
     let host = hosts.next().and_then(|host| host.to_str().ok()).unwrap_or_default();
     if !is_ours(host, port) || hosts.next().is_some() {
         let why = "this name does not belong to the console; open http://127.0.0.1 with its port";
-        return Err(refusal(StatusCode::MISDIRECTED_REQUEST, "foreign_host", why));
+        return Err(Failed::new(StatusCode::MISDIRECTED_REQUEST, "foreign_host", why));
     }
     let foreign = || {
         let why = "the request comes from a page of another origin; use the console's own page";
-        Err(refusal(StatusCode::FORBIDDEN, "foreign_origin", why))
+        Err(Failed::new(StatusCode::FORBIDDEN, "foreign_origin", why))
     };
     if let Some(origin) = text(header::ORIGIN)
         && !origin.strip_prefix("http://").is_some_and(|host| is_ours(host, port))
@@ -58,13 +66,17 @@ pub(crate) fn check(
         let given = headers.get(TOKEN).map(http::HeaderValue::as_bytes).unwrap_or_default();
         if !bool::from(given.ct_eq(token.as_bytes())) {
             let why = "the token of the page is missing or of an earlier console; reload the page";
-            return Err(refusal(StatusCode::FORBIDDEN, "bad_token", why));
+            return Err(Failed::new(StatusCode::FORBIDDEN, "bad_token", why));
         }
         let media_type = text(header::CONTENT_TYPE).unwrap_or_default();
         let media_type = media_type.split(';').next().unwrap_or_default().trim();
         if !media_type.eq_ignore_ascii_case("application/json") {
             let why = "the body is to be application/json";
-            return Err(refusal(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type", why));
+            return Err(Failed::new(
+                StatusCode::UNSUPPORTED_MEDIA_TYPE,
+                "unsupported_media_type",
+                why,
+            ));
         }
     }
     Ok(())
@@ -83,13 +95,13 @@ mod tests {
 
     const TOKEN_TEXT: &str = "0123456789abcdef";
 
-    fn answer(method: &Method, path: &str, given: &[(&'static str, &str)]) -> &'static str {
+    fn answer(method: &Method, path: &str, given: &[(&'static str, &str)]) -> String {
         let mut headers = HeaderMap::new();
         for (name, value) in given {
             headers.append(*name, value.parse().expect("a value"));
         }
         check(method, path, &headers, 9_003, TOKEN_TEXT)
-            .map_or_else(|refusal| refusal.code, |()| "ok")
+            .map_or_else(|failed| failed.code, |()| "ok".to_owned())
     }
 
     #[test]
@@ -122,7 +134,7 @@ mod tests {
         assert_eq!(get("/api/stream", &[cross]), "foreign_origin");
         assert_eq!(get("/", &[cross]), "foreign_origin", "a frame or a script");
         let link = [cross, ("sec-fetch-mode", "navigate")];
-        assert_eq!((get("/", &link), get("/api/stream", &link)), ("ok", "foreign_origin"));
+        assert_eq!([get("/", &link), get("/api/stream", &link)], ["ok", "foreign_origin"]);
         assert_eq!(get("/", &[("sec-fetch-site", "none")]), "ok");
         assert_eq!(get("/api/stream", &[("sec-fetch-site", "same-site")]), "foreign_origin");
     }

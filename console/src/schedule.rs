@@ -74,10 +74,6 @@ impl Budget {
         self.level = (self.level + secs * self.per_sec).min(most);
         self.level > 0.0
     }
-
-    fn spend(&mut self, units: f64) {
-        self.level -= units;
-    }
 }
 
 impl Schedule {
@@ -138,21 +134,17 @@ impl Schedule {
 
     /// Notes what was read, and the read units that it consumed.
     pub(crate) fn done(&mut self, task: &Task, now: Duration, consumed_rcu: f64) {
+        let budget = match task {
+            Task::Lists => &mut self.lists,
+            Task::Decisions => &mut self.decisions,
+            Task::Look(_) => &mut self.active,
+            Task::Rest(_) => &mut self.resting,
+        };
+        budget.level -= consumed_rcu;
         match task {
-            Task::Lists => {
-                self.lists.spend(consumed_rcu);
-                self.lists_read = Some(now);
-            }
-            Task::Decisions => {
-                self.decisions.spend(consumed_rcu);
-                self.decisions_read = Some(now);
-            }
-            Task::Look(partition) => {
-                self.active.spend(consumed_rcu);
-                self.looked.insert(partition.clone(), now);
-            }
-            Task::Rest(partition) => {
-                self.resting.spend(consumed_rcu);
+            Task::Lists => self.lists_read = Some(now),
+            Task::Decisions => self.decisions_read = Some(now),
+            Task::Look(partition) | Task::Rest(partition) => {
                 self.looked.insert(partition.clone(), now);
             }
         }

@@ -22,28 +22,13 @@ pub(crate) enum Range {
 }
 
 impl Range {
-    fn step_secs(self) -> u64 {
+    /// The buckets of the ledgers that it shows, the seconds of a step, and how many there are.
+    fn grid(self) -> (Span, u64, u64) {
         match self {
-            Self::Live => 1,
-            Self::Minutes => 60,
-            Self::Hours | Self::Days => 3_600,
-        }
-    }
-
-    fn points(self) -> u64 {
-        match self {
-            Self::Live => LIVE_SECS,
-            Self::Minutes => 30,
-            Self::Hours => 24,
-            Self::Days => 72,
-        }
-    }
-
-    fn span(self) -> Span {
-        match self {
-            Self::Live => Span::Second,
-            Self::Minutes => Span::Minute,
-            Self::Hours | Self::Days => Span::Hour,
+            Self::Live => (Span::Second, 1, LIVE_SECS),
+            Self::Minutes => (Span::Minute, 60, 30),
+            Self::Hours => (Span::Hour, 3_600, 24),
+            Self::Days => (Span::Hour, 3_600, 72),
         }
     }
 }
@@ -89,8 +74,8 @@ struct Lines {
 impl Series {
     /// Nothing, on the grid of this range up to now.
     pub(crate) fn empty(range: Range, now_secs: u64) -> Self {
-        let step = range.step_secs();
-        let points = usize::try_from(range.points()).unwrap_or(0);
+        let (_, step, steps) = range.grid();
+        let points = usize::try_from(steps).unwrap_or(0);
         let lines = Lines {
             demand: vec![None; points],
             absorbed: vec![None; points],
@@ -99,7 +84,7 @@ impl Series {
         };
         Self {
             // The step that runs is not shown: it is not complete.
-            from: (now_secs / step).saturating_sub(range.points()) * step,
+            from: (now_secs / step).saturating_sub(steps) * step,
             step,
             shards: vec![0; points],
             writes: lines.clone(),
@@ -134,7 +119,7 @@ impl Series {
                 self.reads.add_second(place, asked, seen.read_units);
                 continue;
             }
-            let bucket = dynashard_core::Bucket { span: range.span(), start_secs: start };
+            let bucket = dynashard_core::Bucket { span: range.grid().0, start_secs: start };
             let secs = seconds(self.step);
             // Of a collection that has metadata everything is reported. Where nothing is, nobody asked.
             let seen = load.buckets.get(&bucket).copied();

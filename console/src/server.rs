@@ -10,7 +10,6 @@ use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::extract::Request;
 use axum::response::{IntoResponse, Response};
-use bytes::BytesMut;
 use dynashard_api::params::Params;
 use dynashard_core::ScalingMode;
 use dynashard_core::ports::Entropy;
@@ -18,15 +17,15 @@ use dynashard_keys::PartitionKey;
 use futures_util::{StreamExt, stream};
 use http::header::{ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE};
 use http::{Method, StatusCode};
-use http_body_util::BodyExt;
+use http_body_util::{BodyExt, LengthLimitError, Limited};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use crate::answer::{self, Failed};
+use crate::answer;
 use crate::assets::asset;
-use crate::guard;
+use crate::guard::{self, Failed};
 use crate::known::Trouble;
 use crate::series::Range;
 use crate::shared::{Shared, Tables, Viewer};
@@ -186,7 +185,11 @@ async fn respond(
     let answer = match path {
         "/api/stream" => return stream_of(shared, query, stop),
         "/api/decisions" => answer::decisions(shared, query)?,
-        _ if method == Method::GET => return Ok(page(path, &shared.token)),
+        _ if method == Method::GET => {
+            let (media_type, text) =
+                asset(path, &shared.token).unwrap_or(("text/plain", String::new()));
+            return Ok(with(StatusCode::OK, media_type, text));
+        }
         _ => {
             let body = tokio::time::timeout(BODY_WITHIN, read_body(body)).await;
             let body = body.map_err(|_| Failed::bad("the body did not come in time"))??;
@@ -202,32 +205,19 @@ async fn respond(
     Ok(with(StatusCode::OK, "application/json", answer.to_string()))
 }
 
-/// Reads a body. Of one that is too long more is read and dropped: a client that still writes when the connection is
-/// closed sees a reset instead of the answer.
-async fn read_body(mut body: Body) -> Result<Bytes, Failed> {
-    let (mut read, mut length) = (BytesMut::new(), 0_usize);
-    while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|error| Failed::bad(format!("the body: {error}")))?;
-        let Ok(data) = frame.into_data() else { continue };
-        length = length.saturating_add(data.len());
-        if length <= MAX_BODY_BYTES {
-            read.extend_from_slice(&data);
-        } else if length > DISCARDED_BYTES {
-            break;
-        }
-    }
-    if length > MAX_BODY_BYTES {
+/// Reads a body. Of one that is too long more is read: a client that still writes when the connection is closed sees a
+/// reset instead of the answer.
+async fn read_body(body: Body) -> Result<Bytes, Failed> {
+    let body = Limited::new(body, DISCARDED_BYTES).collect().await;
+    let body = match body {
+        Ok(body) => Some(body.to_bytes()).filter(|body| body.len() <= MAX_BODY_BYTES),
+        Err(error) if error.is::<LengthLimitError>() => None,
+        Err(error) => return Err(Failed::bad(format!("the body: {error}"))),
+    };
+    body.ok_or_else(|| {
         let detail = format!("the body has more than {MAX_BODY_BYTES} bytes");
-        return Err(Failed::new(StatusCode::PAYLOAD_TOO_LARGE, "body_too_large", detail));
-    }
-    Ok(read.freeze())
-}
-
-fn page(path: &str, token: &str) -> Response {
-    match asset(path, token) {
-        Some(file) => with(StatusCode::OK, file.media_type, file.text),
-        None => with(StatusCode::NOT_FOUND, "text/plain", ""),
-    }
+        Failed::new(StatusCode::PAYLOAD_TOO_LARGE, "body_too_large", detail)
+    })
 }
 
 fn failed(why: &Failed) -> Response {
@@ -339,20 +329,15 @@ impl Telling {
         }
         let known = shared.known();
         let changed = view::rows(&known, frame).filter_map(|row| {
-            let told = serde_json::to_value(&row).ok()?;
-            let (pk, text) = (told["pk"].as_str()?.to_owned(), told.to_string());
-            let is_new = self.rows.get(&pk) != Some(&text);
-            is_new.then(|| {
-                self.rows.insert(pk, text);
-                told
-            })
+            let (pk, text) = (row["pk"].as_str()?.to_owned(), row.to_string());
+            let told = self.rows.insert(pk, text.clone());
+            (told != Some(text)).then_some(row)
         });
         let changed = changed.collect::<Vec<_>>();
         if !changed.is_empty() {
             event("rows", &Value::Array(changed));
         }
-        let overview = view::overview(&known, frame, self.range);
-        event("overview", &json!(overview));
+        event("overview", &view::overview(&known, frame, self.range));
         if let Some(partition) = &self.viewer.partition {
             event("collection", &view::details(&known, partition, frame, self.range));
         }

@@ -1,5 +1,6 @@
 //! What the page is told, from what is known. Pure.
 
+use std::cmp::Reverse;
 use std::time::Duration;
 
 use dynashard_api::view::{CollectionView, DecisionView};
@@ -7,13 +8,12 @@ use dynashard_core::{
     CollectionMetadata, DecisionRecord, Phase, Rates, ServerTime, Settings, Waits,
 };
 use dynashard_keys::{PartitionKey, ShardCount};
-use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::change::share_moved;
-use crate::cost::{LastHour, MOVE_WCU, Prices, last_hour};
+use crate::cost::{MOVE_WCU, Prices, last_hour};
 use crate::known::{Collection, Known, Trouble};
-use crate::series::{Range, Series, ThrottleRow, tenths, throttles};
+use crate::series::{Range, Series, tenths, throttles};
 
 /// What the views need beside what is known.
 #[derive(Debug, Clone, Copy)]
@@ -35,106 +35,7 @@ pub(crate) struct Frame<'a> {
 const LAST_DECISIONS: usize = 8;
 
 /// What the overview shows beside the rows of the collections.
-#[derive(Debug, Serialize)]
-pub(crate) struct Overview<'a> {
-    now: u64,
-    collections: usize,
-    left_out: usize,
-    series: Series,
-    /// Of the last five minutes, and of the last hour.
-    throttles: [Vec<ThrottleRow>; 2],
-    counts_throttles: bool,
-    reshards: Vec<ReshardRow<'a>>,
-    decisions: Vec<DecisionRow<'a>>,
-    last_hour: Option<LastHour>,
-    reads: Reads,
-    troubles: Vec<Told<'a>>,
-    damaged: Vec<&'a String>,
-}
-
-/// What the console consumes itself.
-#[derive(Debug, Serialize)]
-struct Reads {
-    per_sec: f64,
-    /// What it may consume while something happens.
-    most_per_sec: f64,
-    total: f64,
-}
-
-#[derive(Debug, Serialize)]
-struct Told<'a> {
-    about: &'a str,
-    #[serde(flatten)]
-    trouble: &'a Trouble,
-}
-
-/// A change that runs.
-#[derive(Debug, Serialize)]
-struct ReshardRow<'a> {
-    pk: &'a str,
-    state: &'static str,
-    from: u32,
-    to: u32,
-    then: Option<u32>,
-    percent_done: Option<u32>,
-    closing: bool,
-    items_moved: Option<u64>,
-    started: Option<u64>,
-    closes_not_before: Option<u64>,
-    eta_secs: Option<u64>,
-}
-
-/// A collection in the list.
-#[derive(Debug, PartialEq, Serialize)]
-pub(crate) struct Row<'a> {
-    pk: &'a str,
-    shards: u32,
-    state: &'static str,
-    placement: &'static str,
-    writes: Load,
-    reads: Load,
-    /// The larger part of what its shards take that it is asked for.
-    heat: f64,
-    /// Of what the rates are a mean: `second`, `minute`, or nothing.
-    by: Option<&'static str>,
-    as_of: Option<u64>,
-    diagnosis: Option<&'a str>,
-    outcome: Option<&'a str>,
-    decided: Option<u64>,
-    read_at: Option<u64>,
-}
-
-/// Units a second.
-#[derive(Debug, PartialEq, Serialize)]
-struct Load {
-    demand: Option<f64>,
-    capacity: f64,
-}
-
-/// A decision with what it costs.
-#[derive(Debug, Serialize)]
-pub(crate) struct DecisionRow<'a> {
-    #[serde(flatten)]
-    decision: DecisionView<'a>,
-    cost: Option<DecisionCost>,
-}
-
-/// What a change of the count takes.
-#[derive(Debug, Serialize)]
-struct DecisionCost {
-    /// The part of the items that moves, from 0 to 1.
-    share_moved: f64,
-    items_moved: Option<f64>,
-    write_units: Option<f64>,
-    usd: Option<f64>,
-    /// Whether the items were counted, and not estimated.
-    is_counted: bool,
-    /// The shards that each query reads more, below 0 less.
-    shards_more: i64,
-}
-
-/// What the overview shows.
-pub(crate) fn overview<'a>(known: &'a Known, frame: Frame<'a>, range: Range) -> Overview<'a> {
+pub(crate) fn overview(known: &Known, frame: Frame<'_>, range: Range) -> Value {
     let now = frame.now.as_secs();
     let limits = frame.settings.partition;
     let mut series = Series::empty(range, now);
@@ -145,32 +46,34 @@ pub(crate) fn overview<'a>(known: &'a Known, frame: Frame<'a>, range: Range) -> 
     series.measure(&known.usage, known.usage_until);
     let changing = known.collections.iter();
     let changing = changing.filter_map(|(partition, of)| reshard(partition, of, frame));
-    let troubles = known.troubles.iter();
-    Overview {
-        now,
-        collections: known.collections.len(),
-        left_out: known.left_out,
-        series: series.rounded(),
-        throttles: [300, 3_600].map(|back| throttles(&known.usage, now.saturating_sub(back))),
-        counts_throttles: known.usage.period_secs > 0,
-        reshards: changing.collect(),
-        decisions: decisions(known, frame, |_, _| true, LAST_DECISIONS),
-        last_hour: last_hour(&known.usage, frame.moves_are_known, frame.prices, now),
-        reads: Reads {
-            per_sec: (known.spent_per_sec(frame.boot) * 100.0).round() / 100.0,
-            most_per_sec: frame.read_units,
-            total: tenths(known.total_rcu + frame.asked_rcu),
+    let throttles = [300, 3_600].map(|back| throttles(&known.usage, now.saturating_sub(back)));
+    let troubles = known.troubles.iter().map(|(about, Trouble { code, detail })| {
+        json!({ "about": about, "code": code, "detail": detail })
+    });
+    json!({
+        "now": now,
+        "collections": known.collections.len(),
+        "left_out": known.left_out,
+        "series": series.rounded(),
+        // Of the last five minutes, and of the last hour.
+        "throttles": throttles,
+        "counts_throttles": known.usage.period_secs > 0,
+        "reshards": changing.collect::<Vec<_>>(),
+        "decisions": decisions(known, frame, |_, _| true, LAST_DECISIONS),
+        "last_hour": last_hour(&known.usage, frame.moves_are_known, frame.prices, now),
+        // What the console consumes itself, and what it may while something happens.
+        "reads": {
+            "per_sec": (known.spent_per_sec(frame.boot) * 100.0).round() / 100.0,
+            "most_per_sec": frame.read_units,
+            "total": tenths(known.total_rcu + frame.asked_rcu),
         },
-        troubles: troubles.map(|(about, trouble)| Told { about, trouble }).collect(),
-        damaged: known.damaged().collect(),
-    }
+        "troubles": troubles.collect::<Vec<_>>(),
+        "damaged": known.damaged().collect::<Vec<_>>(),
+    })
 }
 
-fn reshard<'a>(
-    partition: &'a PartitionKey,
-    collection: &'a Collection,
-    frame: Frame<'_>,
-) -> Option<ReshardRow<'a>> {
+/// A change that runs.
+fn reshard(partition: &PartitionKey, collection: &Collection, frame: Frame<'_>) -> Option<Value> {
     let metadata = collection.metadata.as_ref()?;
     let (Phase::Forward { from, to } | Phase::Move { from, to }) = metadata.phase else {
         return None;
@@ -179,23 +82,23 @@ fn reshard<'a>(
     let progress = job
         .zip(metadata.reshard())
         .map(|(job, reshard)| job.progress(&reshard, frame.waits, ServerTime(frame.now.as_secs())));
-    Some(ReshardRow {
-        pk: partition.as_str(),
-        state: metadata.phase.as_str(),
-        from: from.get(),
-        to: to.get(),
-        then: job.and_then(|job| job.then).map(ShardCount::get),
-        percent_done: progress.map(|progress| progress.percent_done),
-        closing: job.is_some_and(|job| job.closing),
-        items_moved: job.map(|job| job.items_moved),
-        started: job.map(|job| job.started_secs),
-        closes_not_before: progress.and_then(|of| of.closes_not_before).map(|at| at.0),
-        eta_secs: progress.and_then(|of| of.eta_secs),
-    })
+    Some(json!({
+        "pk": partition.as_str(),
+        "state": metadata.phase.as_str(),
+        "from": from.get(),
+        "to": to.get(),
+        "then": job.and_then(|job| job.then).map(ShardCount::get),
+        "percent_done": progress.map(|progress| progress.percent_done),
+        "closing": job.is_some_and(|job| job.closing),
+        "items_moved": job.map(|job| job.items_moved),
+        "started": job.map(|job| job.started_secs),
+        "closes_not_before": progress.and_then(|of| of.closes_not_before).map(|at| at.0),
+        "eta_secs": progress.and_then(|of| of.eta_secs),
+    }))
 }
 
 /// The rows of the collections that were read.
-pub(crate) fn rows<'a>(known: &'a Known, frame: Frame<'a>) -> impl Iterator<Item = Row<'a>> {
+pub(crate) fn rows<'a>(known: &'a Known, frame: Frame<'a>) -> impl Iterator<Item = Value> {
     known.collections.iter().filter_map(move |(partition, collection)| {
         let newest = newest(known, partition);
         // Until it was read there is nothing to show but its name.
@@ -207,42 +110,43 @@ fn newest<'a>(known: &'a Known, partition: &PartitionKey) -> Option<&'a Decision
     known.histories.get(partition)?.records.iter().max_by_key(|record| record.last_secs)
 }
 
-fn row<'a>(
-    partition: &'a PartitionKey,
+/// A collection in the list. Rates are units a second.
+fn row(
+    partition: &PartitionKey,
     collection: &Collection,
-    newest: Option<&'a DecisionRecord>,
+    newest: Option<&DecisionRecord>,
     frame: Frame<'_>,
-) -> Row<'a> {
+) -> Value {
     let metadata = collection.metadata.as_ref();
     let shards = metadata.map_or(1, |of| of.number_of_shards.get());
     let (rates, by) = rates(collection, frame.now);
-    let take = |units: u32| f64::from(shards) * f64::from(units);
     let limits = frame.settings.partition;
-    let writes = Load {
-        demand: rates.map(|rates| tenths(rates.write_units)),
-        capacity: take(limits.write_units),
+    let load = |demand: Option<f64>, units: u32| {
+        let capacity = f64::from(shards) * f64::from(units);
+        let demand = demand.map(tenths);
+        let share = demand.unwrap_or_default() / capacity.max(1.0);
+        (json!({ "demand": demand, "capacity": capacity }), share)
     };
-    let reads = Load {
-        demand: rates.map(|rates| tenths(rates.get_units + rates.query_units)),
-        capacity: take(limits.read_units),
-    };
-    let share = |load: &Load| load.demand.unwrap_or_default() / load.capacity.max(1.0);
-    let heat = (share(&writes).max(share(&reads)) * 1_000.0).round() / 1_000.0;
-    Row {
-        pk: partition.as_str(),
-        shards,
-        state: metadata.map_or("stable", |of| of.phase.as_str()),
-        placement: metadata.map_or(frame.settings.placement, |of| of.placement).as_str(),
-        writes,
-        reads,
-        heat,
-        by,
-        as_of: rates.map(|rates| rates.as_of_secs),
-        diagnosis: newest.map(|record| record.diagnosis.as_str()),
-        outcome: newest.map(|record| record.outcome.as_str()),
-        decided: newest.map(|record| record.last_secs),
-        read_at: collection.read_secs,
-    }
+    let (writes, share_of_writes) = load(rates.map(|rates| rates.write_units), limits.write_units);
+    let reads = rates.map(|rates| rates.get_units + rates.query_units);
+    let (reads, share_of_reads) = load(reads, limits.read_units);
+    json!({
+        "pk": partition.as_str(),
+        "shards": shards,
+        "state": metadata.map_or("stable", |of| of.phase.as_str()),
+        "placement": metadata.map_or(frame.settings.placement, |of| of.placement).as_str(),
+        "writes": writes,
+        "reads": reads,
+        // The larger part of what its shards take that it is asked for.
+        "heat": (share_of_writes.max(share_of_reads) * 1_000.0).round() / 1_000.0,
+        // Of what the rates are a mean: `second`, `minute`, or nothing.
+        "by": by,
+        "as_of": rates.map(|rates| rates.as_of_secs),
+        "diagnosis": newest.map(|record| record.diagnosis.as_str()),
+        "outcome": newest.map(|record| record.outcome.as_str()),
+        "decided": newest.map(|record| record.last_secs),
+        "read_at": collection.read_secs,
+    })
 }
 
 /// What clients ask it for now, as GET /collection says it.
@@ -254,41 +158,26 @@ fn rates(collection: &Collection, now: Duration) -> (Option<Rates>, Option<&'sta
     (rates, rates.map(|_| "minute"))
 }
 
-/// The newest decisions that are wanted, newest first.
-pub(crate) fn decisions<'a>(
-    known: &'a Known,
-    frame: Frame<'a>,
+/// The newest decisions that are wanted, newest first, each with what it costs.
+pub(crate) fn decisions(
+    known: &Known,
+    frame: Frame<'_>,
     wanted: impl Fn(&PartitionKey, &DecisionRecord) -> bool,
     limit: usize,
-) -> Vec<DecisionRow<'a>> {
+) -> Vec<Value> {
     let all = known.histories.iter().flat_map(|(partition, history)| {
         history.records.iter().enumerate().map(move |(place, record)| (partition, place, record))
     });
     let mut all =
         all.filter(|(partition, _, record)| wanted(partition, record)).collect::<Vec<_>>();
-    all.sort_by(|one, other| {
-        let of = |(_, place, record): &(&PartitionKey, usize, &DecisionRecord)| {
-            (record.last_secs, *place)
-        };
-        of(other).cmp(&of(one)).then_with(|| one.0.cmp(other.0))
+    all.sort_by_key(|(partition, place, record)| (Reverse((record.last_secs, *place)), *partition));
+    let newest = all.into_iter().take(limit).map(|(partition, _, record)| {
+        let metadata = known.collections.get(partition).and_then(|of| of.metadata.as_ref());
+        let mut decision = json!(DecisionView::new(partition, record));
+        decision["cost"] = json!(cost(record, metadata, frame));
+        decision
     });
-    let newest = all.into_iter().take(limit);
-    newest
-        .map(|(partition, _, record)| {
-            let metadata = known.collections.get(partition).and_then(|of| of.metadata.as_ref());
-            decision(partition, record, metadata, frame)
-        })
-        .collect()
-}
-
-fn decision<'a>(
-    partition: &'a PartitionKey,
-    record: &'a DecisionRecord,
-    metadata: Option<&CollectionMetadata>,
-    frame: Frame<'_>,
-) -> DecisionRow<'a> {
-    let decision = DecisionView::new(partition, record);
-    DecisionRow { decision, cost: cost(record, metadata, frame) }
+    newest.collect()
 }
 
 /// What the change of a decision takes, where it changes something.
@@ -296,7 +185,7 @@ fn cost(
     record: &DecisionRecord,
     metadata: Option<&CollectionMetadata>,
     frame: Frame<'_>,
-) -> Option<DecisionCost> {
+) -> Option<Value> {
     let count = |n: u64| u32::try_from(n).ok().and_then(|n| ShardCount::new(n).ok());
     let (from, to) = (count(record.from)?, count(record.to?)?);
     let placement = metadata.map_or(frame.settings.placement, |of| of.placement);
@@ -312,14 +201,17 @@ fn cost(
     let items_moved = counted.or(estimated.map(|items| (items * share_moved).round()));
     let items_moved = if share_moved > 0.0 { items_moved } else { Some(0.0) };
     let write_units = items_moved.map(|items| items * MOVE_WCU);
-    Some(DecisionCost {
-        share_moved,
-        items_moved,
-        write_units,
-        usd: frame.prices.zip(write_units).map(|(prices, units)| prices.of_writes(units)),
-        is_counted: counted.is_some(),
-        shards_more: i64::from(to.get()) - i64::from(from.get()),
-    })
+    Some(json!({
+        // The part of the items that moves, from 0 to 1.
+        "share_moved": share_moved,
+        "items_moved": items_moved,
+        "write_units": write_units,
+        "usd": frame.prices.zip(write_units).map(|(prices, units)| prices.of_writes(units)),
+        // Whether the items were counted, and not estimated.
+        "is_counted": counted.is_some(),
+        // The shards that each query reads more, below 0 less.
+        "shards_more": i64::from(to.get()) - i64::from(from.get()),
+    }))
 }
 
 /// The page of one collection.

@@ -90,12 +90,9 @@ async fn look(shared: &Shared, tables: &Tables, schedule: &mut Schedule) {
             Task::Decisions => {
                 Box::pin(decisions(shared, tables)).await.map_err(|error| (DECISIONS, error))
             }
-            Task::Look(partition) => {
-                Box::pin(collection(shared, tables, partition, true)).await;
-                Ok(())
-            }
-            Task::Rest(partition) => {
-                Box::pin(collection(shared, tables, partition, false)).await;
+            Task::Look(partition) | Task::Rest(partition) => {
+                let is_active = matches!(task, Task::Look(_));
+                Box::pin(collection(shared, tables, partition, is_active)).await;
                 Ok(())
             }
         };
@@ -195,6 +192,26 @@ async fn all_of(list: List, tables: &Tables) -> Result<(Vec<Listed>, Vec<String>
 
 /// Reads of one collection what has become old, and notes why what could not be read was not.
 async fn collection(shared: &Shared, tables: &Tables, partition: &PartitionKey, is_active: bool) {
+    let now_secs = tables.watched().now().epoch_secs();
+    let failed = Box::pin(read(shared, tables, partition, is_active)).await.err();
+    update(shared, partition, |known| {
+        if failed.as_ref().is_some_and(|error| error.kind() == Kind::NotFound) {
+            (known.metadata, known.job) = (None, None);
+        }
+        // What was read before is shown, with the reason why it is old.
+        if failed.is_none() {
+            known.read_secs = Some(now_secs);
+        }
+        known.trouble = failed.as_ref().map(trouble);
+    });
+}
+
+async fn read(
+    shared: &Shared,
+    tables: &Tables,
+    partition: &PartitionKey,
+    is_active: bool,
+) -> Result<(), Error> {
     let directory = tables.watched();
     let now = directory.now();
     let (is_listed, metadata_read, load_read, decisions_read) = {
@@ -208,51 +225,32 @@ async fn collection(shared: &Shared, tables: &Tables, partition: &PartitionKey, 
     // What a minute has brought is there a little after its end.
     let since_report = Duration::from_secs(now.epoch_secs() % MINUTE.as_secs());
     let is_reported = since_report >= REPORTED_AFTER && is_old(load_read, since_report);
-    let mut failed = None;
     if is_old(metadata_read, metadata_every) {
-        match Box::pin(tables.watcher.collection(partition, tables.deadline())).await {
-            Ok((metadata, job)) => update(shared, partition, |known| {
-                (known.metadata, known.job) = (Some(metadata), job);
-                known.metadata_read = Some(now.boot);
-            }),
-            Err(error) => failed = Some(error),
-        }
-    }
-    if is_active && failed.is_none() {
-        match directory.records().ledger(partition, LedgerKind::Heat, tables.deadline()).await {
-            Ok(heat) => update(shared, partition, |known| known.note_heat(heat, now.wall)),
-            Err(error) => failed = Some(error),
-        }
-    }
-    if failed.is_none() && (is_reported || is_old(load_read, MINUTE)) {
-        match directory.records().ledger(partition, LedgerKind::Load, tables.deadline()).await {
-            Ok(load) => update(shared, partition, |known| {
-                (known.load, known.load_read) = (load, Some(now.boot));
-            }),
-            Err(error) => failed = Some(error),
-        }
-    }
-    if failed.is_none() && is_active && is_old(decisions_read, DECISIONS_EVERY) {
-        match directory.records().decisions(partition, tables.deadline()).await {
-            Ok(history) => {
-                shared.note(|known| known.note_history(partition.clone(), history));
-                update(shared, partition, |known| known.decisions_read = Some(now.boot));
-            }
-            Err(error) => failed = Some(error),
-        }
-    }
-    update(shared, partition, |known| {
-        if failed.as_ref().is_some_and(|error| error.kind() == Kind::NotFound) {
-            (known.metadata, known.job) = (None, None);
-        }
-        // What was read before is shown, with the reason why it is old.
-        let is_read = failed.is_none() || known.read_secs.is_some();
-        known.read_secs = is_read.then(|| match failed {
-            None => now.epoch_secs(),
-            Some(_) => known.read_secs.unwrap_or_default(),
+        let read = Box::pin(tables.watcher.collection(partition, tables.deadline()));
+        let (metadata, job) = read.await?;
+        update(shared, partition, |known| {
+            (known.metadata, known.job) = (Some(metadata), job);
+            known.metadata_read = Some(now.boot);
         });
-        known.trouble = failed.as_ref().map(trouble);
-    });
+    }
+    if is_active {
+        let heat =
+            directory.records().ledger(partition, LedgerKind::Heat, tables.deadline()).await?;
+        update(shared, partition, |known| known.note_heat(heat, now.wall));
+    }
+    if is_reported || is_old(load_read, MINUTE) {
+        let load =
+            directory.records().ledger(partition, LedgerKind::Load, tables.deadline()).await?;
+        update(shared, partition, |known| {
+            (known.load, known.load_read) = (load, Some(now.boot));
+        });
+    }
+    if is_active && is_old(decisions_read, DECISIONS_EVERY) {
+        let history = directory.records().decisions(partition, tables.deadline()).await?;
+        shared.note(|known| known.note_history(partition.clone(), history));
+        update(shared, partition, |known| known.decisions_read = Some(now.boot));
+    }
+    Ok(())
 }
 
 fn update(

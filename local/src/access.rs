@@ -9,7 +9,7 @@ use http::header::AUTHORIZATION;
 use http::request::Parts;
 use parking_lot::Mutex;
 use percent_encoding::percent_decode_str;
-use serde::Serialize;
+use serde_json::{Map, Value, json};
 
 use crate::plan::{ACCOUNT_ID, Asked, Effect, Function, Role, Verdict, unchecked};
 
@@ -31,17 +31,8 @@ struct Counted {
 
 /// A request that a function may not make, in IAM's words.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "User: arn:aws:sts::{ACCOUNT_ID}:assumed-role/{role}/{function} is not authorized to perform: \
-     {action} on resource: {resource} {reason}"
-)]
-pub(crate) struct AccessDenied {
-    role: String,
-    function: String,
-    action: String,
-    resource: String,
-    reason: String,
-}
+#[error("{0}")]
+pub(crate) struct AccessDenied(String);
 
 impl Access {
     /// The access of these functions, each of which has one of these roles or none.
@@ -80,94 +71,57 @@ impl Access {
                 format!("because no identity-based policy allows the {} action", asked.action)
             }
         };
-        let denied = (function.to_owned(), asked.action.clone(), asked.resource.clone());
+        let Asked { action, resource, .. } = asked;
+        let denied = (function.to_owned(), action.clone(), resource.clone());
         *self.counted.lock().denied.entry(denied).or_default() += 1;
         tracing::warn!(function, asked.action, asked.resource, "a function was denied access");
-        Err(AccessDenied {
-            role: role.name.clone(),
-            function: function.to_owned(),
-            action: asked.action.clone(),
-            resource: asked.resource.clone(),
-            reason: why,
-        })
+        Err(AccessDenied(format!(
+            "User: arn:aws:sts::{ACCOUNT_ID}:assumed-role/{}/{function} is not authorized to perform: \
+             {action} on resource: {resource} {why}",
+            role.name
+        )))
     }
 
-    /// What was granted, used and denied so far.
-    pub(crate) fn report(&self) -> AccessReport {
+    /// What `GET /_dynashard/permissions` tells: each role's statements with how often each action was
+    /// used, and what was denied.
+    pub(crate) fn report(&self) -> Value {
         let roles: BTreeMap<_, _> = self.roles.values().map(|role| (&role.name, role)).collect();
         let counted = self.counted.lock();
-        let denied = counted.denied.iter();
-        let denied = denied.map(|((function, action, resource), times)| Denied {
-            function: function.clone(),
-            action: action.clone(),
-            resource: resource.clone(),
-            times: *times,
+        let denied = counted.denied.iter().map(|((function, action, resource), times)| {
+            json!({ "function": function, "action": action, "resource": resource, "times": times })
         });
-        AccessReport {
-            roles: roles.into_values().map(|role| counted.role(role)).collect(),
-            denied: denied.collect(),
-        }
+        json!({
+            "roles": roles.into_values().map(|role| counted.role(role)).collect::<Vec<_>>(),
+            "denied": denied.collect::<Vec<_>>(),
+        })
     }
 }
 
 impl Counted {
-    fn role(&self, role: &Role) -> RoleUse {
+    fn role(&self, role: &Role) -> Value {
         let statements = role.statements.iter().enumerate().map(|(at, statement)| {
             let actions = statement.actions.iter().enumerate().map(|(action_at, action)| {
                 let key = (role.name.clone(), at, action_at);
-                let used = self.used.get(&key).copied().unwrap_or(0);
-                (action.text.clone(), ActionUse { used, unchecked: unchecked(&action.text) })
+                let mut action_use = json!({ "used": self.used.get(&key).unwrap_or(&0) });
+                if let Some(why) = unchecked(&action.text) {
+                    action_use["unchecked"] = why.into();
+                }
+                (action.text.clone(), action_use)
             });
-            StatementUse {
-                sid: statement.sid.clone(),
-                effect: match statement.effect {
-                    Effect::Allow => "Allow",
-                    Effect::Deny => "Deny",
-                },
-                resources: statement.resources.iter().map(|it| it.text.clone()).collect(),
-                actions: actions.collect(),
-            }
+            let effect = match statement.effect {
+                Effect::Allow => "Allow",
+                Effect::Deny => "Deny",
+            };
+            let resources = statement.resources.iter().map(|resource| &resource.text);
+            json!({
+                "sid": statement.sid,
+                "effect": effect,
+                "resources": resources.collect::<Vec<_>>(),
+                "actions": actions.collect::<Map<_, _>>(),
+            })
         });
-        RoleUse { role: role.name.clone(), statements: statements.collect() }
+        json!({ "role": role.name, "statements": statements.collect::<Vec<_>>() })
     }
-}
-
-/// What `GET /_dynashard/permissions` tells: each role's statements with how often each action was
-/// used, and what was denied.
-#[derive(Debug, Serialize)]
-pub(crate) struct AccessReport {
-    roles: Vec<RoleUse>,
-    denied: Vec<Denied>,
-}
-
-#[derive(Debug, Serialize)]
-struct RoleUse {
-    role: String,
-    statements: Vec<StatementUse>,
-}
-
-#[derive(Debug, Serialize)]
-struct StatementUse {
-    sid: Option<String>,
-    effect: &'static str,
-    resources: Vec<String>,
-    actions: BTreeMap<String, ActionUse>,
-}
-
-#[derive(Debug, Serialize)]
-struct ActionUse {
-    used: u64,
-    /// Why the stack cannot see whether it is used.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    unchecked: Option<&'static str>,
-}
-
-#[derive(Debug, Serialize)]
-struct Denied {
-    function: String,
-    action: String,
-    resource: String,
-    times: u64,
 }
 
 /// The access key id of a request's signature, which is in a header or in the query.
@@ -188,18 +142,16 @@ fn access_key_id(parts: &Parts) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use http::Request;
-    use serde_json::json;
-
     use super::*;
-    use crate::plan::{ResourcePattern, Statement, TextPattern};
+    use crate::plan::{Statement, TextPattern, resource_pattern};
+    use http::Request;
 
     fn access() -> Access {
         let statement = |sid: &str, actions: &[&str], resource: &str| Statement {
             sid: Some(sid.to_owned()),
             effect: Effect::Allow,
             actions: actions.iter().map(|action| TextPattern::new(action)).collect(),
-            resources: vec![ResourcePattern::parse(resource).expect("a resource")],
+            resources: vec![resource_pattern(resource).expect("a resource")],
             leading_keys: None,
         };
         let statements = vec![
@@ -249,7 +201,7 @@ mod tests {
         let _ = access.check("WriteFunction", &asked("dynamodb:PutItem")[0]);
         let _ = access.check("WriteFunction", &asked("dynamodb:PutItem")[0]);
         let _ = access.check("WriteFunction", &asked("dynamodb:Scan")[0]);
-        let report = json!(access.report());
+        let report = access.report();
         let items = &report["roles"][0]["statements"][0];
         assert_eq!(items["sid"], "Items");
         assert_eq!(items["resources"], json!(["arn:a:b:c:d:table"]));

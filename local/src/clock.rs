@@ -6,6 +6,9 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use time::OffsetDateTime;
+use time::format_description::StaticFormatDescription;
+
 /// Where the stack reads the time and waits for it to pass.
 pub(crate) trait Clock: fmt::Debug + Send + Sync + 'static {
     /// The time now.
@@ -13,6 +16,11 @@ pub(crate) trait Clock: fmt::Debug + Send + Sync + 'static {
 
     /// Ends after `duration` has passed on this clock.
     fn sleep(&self, duration: Duration) -> Pin<Box<dyn Future<Output = ()> + Send>>;
+
+    /// Ends when this clock shows `time`, or at once if it has passed.
+    fn sleep_until(&self, time: SystemTime) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        self.sleep(time.duration_since(self.now()).unwrap_or_default())
+    }
 }
 
 /// The clock that one stack shares.
@@ -33,10 +41,20 @@ impl Clock for SystemClock {
     }
 }
 
-/// Milliseconds since the Unix epoch; 0 for a time before it.
+/// The time since the Unix epoch; none for a time before it.
+pub(crate) fn since_epoch(time: SystemTime) -> Duration {
+    time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
+}
+
+/// Milliseconds since the Unix epoch.
 pub(crate) fn epoch_millis(time: SystemTime) -> u64 {
-    time.duration_since(SystemTime::UNIX_EPOCH)
-        .map_or(0, |age| u64::try_from(age.as_millis()).unwrap_or(u64::MAX))
+    u64::try_from(since_epoch(time).as_millis()).unwrap_or(u64::MAX)
+}
+
+/// A time in UTC as `format` writes it.
+pub(crate) fn format(time: SystemTime, format: StaticFormatDescription) -> String {
+    let text = OffsetDateTime::from(time).format(format);
+    text.expect("UTC has all components of the format")
 }
 
 #[cfg(test)]

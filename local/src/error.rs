@@ -126,6 +126,11 @@ impl StartError {
         Self::Template { location, problem: in_one_line(&problem.to_string()) }
     }
 
+    /// The engine did not start, for this reason.
+    pub(crate) fn engine(why: impl fmt::Display) -> Self {
+        Self::Engine(why.to_string())
+    }
+
     /// What is wrong with a parameter.
     pub(crate) fn parameter(name: &str, problem: &str) -> Self {
         Self::Parameter { name: in_one_line(name), problem: in_one_line(problem) }

@@ -52,7 +52,7 @@ mod template;
 pub use cloudwatch::AlarmState;
 pub use dynamodb::endpoint::{Counters, OperationCount};
 pub use dynamodb::{DynamoDb, DynamoDbOptions};
-pub use dynashard_limits::partition::{Limits, Partitions};
+pub use dynashard_limits::partition::Limits;
 pub use error::StartError;
 pub use lambda::{Functions, Principals, User, build_functions};
 pub use plan::Plan;

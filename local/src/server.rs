@@ -11,10 +11,10 @@ use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::extract::{ConnectInfo, Request};
 use axum::serve::ListenerExt;
-use bytes::BytesMut;
 use http::header::CONTENT_TYPE;
-use http::{HeaderValue, StatusCode};
-use http_body_util::BodyExt;
+use http::{HeaderValue, StatusCode, Uri};
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use percent_encoding::percent_decode_str;
 use serde::Serialize;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -143,38 +143,23 @@ impl BodyError {
 
 /// Reads a body of at most `limit` bytes.
 ///
-/// Of a longer body, up to [`DISCARD_LIMIT`] more bytes are read and dropped: a client that still
-/// writes when the connection is closed sees a reset instead of the answer.
-pub(crate) async fn read_body(mut body: Body, limit: usize) -> Result<Bytes, BodyError> {
-    let mut first = Bytes::new();
-    let mut rest = BytesMut::new();
-    let mut length = 0;
-    while let Some(frame) = body.frame().await {
-        let Ok(data) = frame.map_err(|_| BodyError::Broken)?.into_data() else {
-            continue;
-        };
-        length += data.len();
-        if length > limit {
-            rest = BytesMut::new();
-            if length > limit + DISCARD_LIMIT {
-                break;
-            }
-        } else if first.is_empty() {
-            first = data;
-        } else {
-            if rest.is_empty() {
-                rest.reserve(first.len() + data.len());
-                rest.extend_from_slice(&first);
-            }
-            rest.extend_from_slice(&data);
-        }
-    }
-    match length {
-        _ if length > limit => Err(BodyError::TooLarge),
-        // A body that came in one piece is not copied.
-        _ if rest.is_empty() => Ok(first),
-        _ => Ok(rest.freeze()),
-    }
+/// Of a longer body, up to [`DISCARD_LIMIT`] more bytes are read: a client that still writes when the
+/// connection is closed sees a reset instead of the answer.
+pub(crate) async fn read_body(body: Body, limit: usize) -> Result<Bytes, BodyError> {
+    let body = Limited::new(body, limit + DISCARD_LIMIT).collect().await;
+    let body = body.map_err(|error| match error.downcast_ref::<LengthLimitError>() {
+        Some(_) => BodyError::TooLarge,
+        None => BodyError::Broken,
+    });
+    let body = body?.to_bytes();
+    if body.len() > limit { Err(BodyError::TooLarge) } else { Ok(body) }
+}
+
+/// The decoded value of a parameter of a URL's query.
+pub(crate) fn query_parameter(uri: &Uri, name: &str) -> Option<String> {
+    let mut parameters = uri.query()?.split('&').filter_map(|one| one.split_once('='));
+    let (_, value) = parameters.find(|(known, _)| *known == name)?;
+    Some(percent_decode_str(value).decode_utf8_lossy().into_owned())
 }
 
 /// A response with a JSON body.

@@ -6,24 +6,18 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use dynashard_limits::partition::{Limits, Partitions};
+use dynashard_limits::partition::Limits;
 use serde::Serialize;
+use tokio::task::JoinSet;
 
 use crate::StartError;
 use crate::access::Access;
 use crate::clock::{SharedClock, SystemClock};
-use crate::cloudwatch::{
-    AlarmState, Alarms, CloudWatchApi, EmbeddedMetrics, Evaluator, MetricSource, MetricStore,
-    Metrics,
-};
+use crate::cloudwatch::{AlarmState, Alarms, CloudWatchApi, EmbeddedMetrics, MetricStore, Metrics};
 use crate::dynamodb::endpoint::Counters;
-use crate::dynamodb::{DynamoDb, Setup};
-use crate::events::{Events, Surroundings};
-use crate::lambda::Functions;
-use crate::lambda::Gateway;
-use crate::lambda::LambdaApi;
-use crate::lambda::Principals;
-use crate::lambda::{Background, Bootstraps, Runtime};
+use crate::dynamodb::{DynamoDb, DynamoDbOptions};
+use crate::events::Events;
+use crate::lambda::{Background, Bootstraps, Functions, Gateway, LambdaApi, Principals, Runtime};
 use crate::plan::{Authorization, Plan};
 use crate::queues::Queues;
 use crate::server::{self, Server, url};
@@ -117,7 +111,7 @@ pub struct Stack {
     background: Arc<Background>,
     events: Events,
     alarms: Arc<Alarms>,
-    evaluator: Evaluator,
+    evaluation: JoinSet<()>,
     gateway: Server,
     lambda_api: Server,
     cloudwatch: Server,
@@ -152,23 +146,25 @@ impl Stack {
         };
         let clock: SharedClock = Arc::new(SystemClock);
         let access = Arc::new(Access::new(&plan.functions, &plan.roles));
-        let setup = Setup {
-            tables: plan.tables.clone(),
+        let dynamodb_options = DynamoDbOptions {
+            port: options.dynamodb_port,
             data_dir: options.data_dir,
             partitions: options.partitions,
             signature_window,
-            clock: Arc::clone(&clock),
-            access: Arc::clone(&access),
         };
-        let data = DynamoDb::serve(dynamodb, setup).await?;
+        let (tables, roles) = (plan.tables.clone(), Arc::clone(&access));
+        let data =
+            DynamoDb::serve(dynamodb, dynamodb_options, tables, clock.clone(), roles).await?;
         let put_metrics = Arc::new(MetricStore::default());
-        let metrics = Arc::new(Metrics::new(Arc::clone(&put_metrics), data.observed()));
+        let metrics =
+            Metrics { put: Arc::clone(&put_metrics), observed: Arc::clone(data.observed()) };
+        let metrics = Arc::new(metrics);
         let launcher = |runtime_api| Bootstraps {
             executables,
             runtime_api,
             dynamodb: endpoints.dynamodb.clone(),
             cloudwatch: endpoints.cloudwatch.clone(),
-            metrics: EmbeddedMetrics::new(Arc::clone(&put_metrics), Arc::clone(&clock)),
+            metrics: EmbeddedMetrics { store: put_metrics, clock: Arc::clone(&clock) },
         };
         let functions = &plan.functions;
         let runtime = Runtime::start(functions, options.max_environments, &clock, launcher).await;
@@ -179,35 +175,24 @@ impl Stack {
                 return Err(error);
             }
         };
-        let around = Surroundings {
-            runtime,
-            background: Arc::new(Background::new(Arc::clone(&clock))),
+        let background = Arc::new(Background::new(Arc::clone(&clock)));
+        let lambda_api = LambdaApi {
+            runtime: Arc::clone(&runtime),
+            background: Arc::clone(&background),
             queues: Arc::new(Queues::new(&plan.queues, &clock)),
-            access,
-            clock,
+            access: Arc::clone(&access),
         };
         let alarms = plan.alarms.iter().cloned();
         let alarms = alarms.map(|alarm| match options.alarm_period_secs {
             Some(secs) => alarm.with_period(secs.get().into()),
             None => alarm,
         });
-        let (alarms, transitions) = Alarms::new(alarms.collect(), &around.clock);
-        let events = Events::start(&plan, &data.store(), transitions, &around);
-        let Surroundings { runtime, background, queues, access, clock } = around;
+        let (alarms, transitions) = Alarms::new(alarms.collect(), &clock);
+        let events = Events::start(&plan, &data.store(), transitions, &lambda_api, &clock);
         let alarms = Arc::new(alarms);
-        let source: Arc<dyn MetricSource> = metrics.clone();
-        let evaluator = alarms.watch(&source);
+        let evaluation = alarms.watch(&metrics);
         let gateway = Gateway::new(functions, &runtime, options.principals, Arc::clone(&clock));
-        let cloudwatch_api = CloudWatchApi::new(
-            metrics,
-            put_metrics,
-            data.observed(),
-            alarms.clone(),
-            Arc::clone(&clock),
-            Arc::clone(&access),
-        );
-        let lambda_api =
-            LambdaApi::new(Arc::clone(&runtime), Arc::clone(&background), queues, access);
+        let cloudwatch_api = CloudWatchApi { metrics, alarms: Arc::clone(&alarms), clock, access };
         Ok(Self {
             endpoints,
             parameters: plan.parameters,
@@ -216,7 +201,7 @@ impl Stack {
             background,
             events,
             alarms,
-            evaluator,
+            evaluation,
             gateway: Server::start(api, Arc::new(gateway)),
             lambda_api: Server::start(lambda, Arc::new(lambda_api)),
             cloudwatch: Server::start(cloudwatch, Arc::new(cloudwatch_api)),
@@ -238,12 +223,6 @@ impl Stack {
         self.data.counters()
     }
 
-    /// Lets the partitions of the `dynamodb` endpoint be looked at: what was consumed and throttled
-    /// by the second, and which keys met a limit. Requests wait meanwhile.
-    pub fn partitions<T>(&self, look: impl FnOnce(&Partitions) -> T) -> T {
-        self.data.partitions(look)
-    }
-
     /// The name and the state of each alarm, in the order of their names.
     pub fn alarms(&self) -> Vec<(String, AlarmState)> {
         self.alarms
@@ -257,13 +236,13 @@ impl Stack {
     ///
     /// Requests that run are given a moment to end; with a data directory, everything acknowledged
     /// is in it.
-    pub async fn shutdown(self) {
+    pub async fn shutdown(mut self) {
         // From the outside in: callers end before what they call.
         tokio::join!(
             self.gateway.stop(),
             self.lambda_api.stop(),
             self.events.stop(),
-            self.evaluator.stop()
+            self.evaluation.shutdown()
         );
         self.background.shutdown().await;
         self.runtime.shutdown().await;

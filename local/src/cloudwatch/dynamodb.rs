@@ -15,69 +15,53 @@ use std::ops::Range;
 
 use dynashard_limits::partition::{Counts, Kind, Partitions, Resource, Throughput};
 
-use super::statistics::{MetricSource, StatisticSet};
+use super::statistics::StatisticSet;
 use crate::dynamodb::endpoint::Observed;
 use crate::plan::MetricId;
 
 /// The namespace of DynamoDB's metrics.
 pub(crate) const NAMESPACE: &str = "AWS/DynamoDB";
 
-/// The metrics of the tables behind one endpoint.
-#[derive(Debug)]
-pub(crate) struct DynamoDbMetrics {
-    observed: Observed,
+/// The metrics of the tables that had a value since the epoch second `first`, until `now`.
+pub(super) fn list(observed: &Observed, first: u64, now: u64) -> Vec<MetricId> {
+    let mut metrics = observed.partitions(|partitions| {
+        let resources = partitions.resources();
+        let all =
+            resources.flat_map(|resource| MEASURES.iter().map(move |measure| (resource, measure)));
+        all.filter(|(resource, measure)| {
+            measure.read(partitions, *resource, first..now + 1).is_some()
+        })
+        .map(|(resource, measure)| id(measure.0, resource_dimensions(resource)))
+        .collect::<Vec<_>>()
+    });
+    let throttled = observed.throttled_requests.since(first);
+    metrics.extend(throttled.into_iter().map(|(table, operation)| {
+        id(THROTTLED_REQUESTS, vec![(TABLE_NAME, table), (OPERATION, operation)])
+    }));
+    metrics
 }
 
-impl DynamoDbMetrics {
-    pub(crate) fn new(observed: Observed) -> Self {
-        Self { observed }
+/// The values of a metric of [`NAMESPACE`] in these epoch seconds; `None` if there are none.
+pub(super) fn statistics(
+    observed: &Observed,
+    metric: &MetricId,
+    seconds: Range<u64>,
+) -> Option<StatisticSet> {
+    let dimensions = metric.dimensions.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+    // In the order of their names.
+    let dimensions = dimensions.collect::<Vec<_>>();
+    if metric.name == THROTTLED_REQUESTS {
+        let [(OPERATION, operation), (TABLE_NAME, table)] = dimensions[..] else { return None };
+        let counts = observed.throttled_requests.per_second(table, operation, seconds);
+        return StatisticSet::merge_all(counts.into_iter().filter_map(|(_, count)| events(count)));
     }
-
-    /// The metrics that had a value since the epoch second `first`, until `now`.
-    pub(crate) fn list(&self, first: u64, now: u64) -> Vec<MetricId> {
-        let mut metrics = self.observed.partitions(|partitions| {
-            let resources = partitions.resources();
-            let all = resources
-                .flat_map(|resource| MEASURES.iter().map(move |measure| (resource, measure)));
-            all.filter(|(resource, measure)| {
-                measure.read(partitions, *resource, first..now + 1).is_some()
-            })
-            .map(|(resource, measure)| id(measure.name, resource_dimensions(resource)))
-            .collect::<Vec<_>>()
-        });
-        let throttled = self.observed.throttled_requests().since(first);
-        metrics.extend(throttled.into_iter().map(|(table, operation)| {
-            id(THROTTLED_REQUESTS, vec![(TABLE_NAME, table), (OPERATION, operation)])
-        }));
-        metrics
-    }
-
-    fn throttled_requests(&self, metric: &MetricId, seconds: Range<u64>) -> Option<StatisticSet> {
-        let [(OPERATION, operation), (TABLE_NAME, table)] = dimensions(metric)[..] else {
-            return None;
-        };
-        let requests = self.observed.throttled_requests();
-        let counts = requests.per_second(table, operation, seconds);
-        StatisticSet::merge_all(counts.into_iter().map(|(_, count)| events(count)))
-    }
-}
-
-impl MetricSource for DynamoDbMetrics {
-    fn statistics(&self, metric: &MetricId, seconds: Range<u64>) -> Option<StatisticSet> {
-        if metric.namespace != NAMESPACE {
-            return None;
-        }
-        if metric.name == THROTTLED_REQUESTS {
-            return self.throttled_requests(metric, seconds);
-        }
-        let measure = MEASURES.iter().find(|measure| measure.name == metric.name)?;
-        let resource = match dimensions(metric)[..] {
-            [(TABLE_NAME, table)] => Resource::table(table),
-            [(INDEX_NAME, index), (TABLE_NAME, table)] => Resource::index(table, index),
-            _ => return None,
-        };
-        self.observed.partitions(|partitions| measure.read(partitions, resource, seconds))
-    }
+    let measure = MEASURES.iter().find(|measure| measure.0 == metric.name)?;
+    let resource = match dimensions[..] {
+        [(TABLE_NAME, table)] => Resource::table(table),
+        [(INDEX_NAME, index), (TABLE_NAME, table)] => Resource::index(table, index),
+        _ => return None,
+    };
+    observed.partitions(|partitions| measure.read(partitions, resource, seconds))
 }
 
 const TABLE_NAME: &str = "TableName";
@@ -85,114 +69,90 @@ const INDEX_NAME: &str = "GlobalSecondaryIndexName";
 const OPERATION: &str = "Operation";
 const THROTTLED_REQUESTS: &str = "ThrottledRequests";
 
-/// A metric that tables have, and global secondary indexes beside them.
-struct Measure {
-    name: &'static str,
-    kind: Kind,
-    what: What,
-}
+/// A metric that tables have, and global secondary indexes beside them: its name, and what it measures.
+struct Measure(&'static str, Kind, What);
 
 enum What {
-    /// What happened in a second.
-    Counted(fn(Counts) -> Option<StatisticSet>),
+    /// The units that were consumed in a second.
+    Consumed,
+    /// What happened so often in a second.
+    Events(fn(&Counts) -> u64),
     /// The capacity of a provisioned table.
     Provisioned,
 }
 
+/// The throttles of a partition, and those of what is provisioned.
+const KEY_RANGE: What = What::Events(|counts| counts.key_range_throttles);
+const PROVISIONED: What = What::Events(|counts| counts.provisioned_throttles);
+
 const MEASURES: [Measure; 10] = [
-    Measure::counted("ConsumedReadCapacityUnits", Kind::Read, consumed),
-    Measure::counted("ConsumedWriteCapacityUnits", Kind::Write, consumed),
-    Measure::counted("ReadThrottleEvents", Kind::Read, throttles),
-    Measure::counted("WriteThrottleEvents", Kind::Write, throttles),
-    Measure::counted("ReadKeyRangeThroughputThrottleEvents", Kind::Read, key_range),
-    Measure::counted("WriteKeyRangeThroughputThrottleEvents", Kind::Write, key_range),
-    Measure::counted("ReadProvisionedThroughputThrottleEvents", Kind::Read, provisioned),
-    Measure::counted("WriteProvisionedThroughputThrottleEvents", Kind::Write, provisioned),
-    Measure { name: "ProvisionedReadCapacityUnits", kind: Kind::Read, what: What::Provisioned },
-    Measure { name: "ProvisionedWriteCapacityUnits", kind: Kind::Write, what: What::Provisioned },
+    Measure("ConsumedReadCapacityUnits", Kind::Read, What::Consumed),
+    Measure("ConsumedWriteCapacityUnits", Kind::Write, What::Consumed),
+    Measure("ReadThrottleEvents", Kind::Read, What::Events(Counts::throttles)),
+    Measure("WriteThrottleEvents", Kind::Write, What::Events(Counts::throttles)),
+    Measure("ReadKeyRangeThroughputThrottleEvents", Kind::Read, KEY_RANGE),
+    Measure("WriteKeyRangeThroughputThrottleEvents", Kind::Write, KEY_RANGE),
+    Measure("ReadProvisionedThroughputThrottleEvents", Kind::Read, PROVISIONED),
+    Measure("WriteProvisionedThroughputThrottleEvents", Kind::Write, PROVISIONED),
+    Measure("ProvisionedReadCapacityUnits", Kind::Read, What::Provisioned),
+    Measure("ProvisionedWriteCapacityUnits", Kind::Write, What::Provisioned),
 ];
 
 impl Measure {
-    const fn counted(
-        name: &'static str,
-        kind: Kind,
-        count: fn(Counts) -> Option<StatisticSet>,
-    ) -> Self {
-        Self { name, kind, what: What::Counted(count) }
-    }
-
     fn read(
         &self,
         partitions: &Partitions,
         resource: Resource<'_>,
         seconds: Range<u64>,
     ) -> Option<StatisticSet> {
-        match self.what {
-            What::Counted(count) => StatisticSet::merge_all(
-                partitions
-                    .per_second(resource, self.kind, seconds)
-                    .filter_map(|(_, counts)| count(counts)),
-            ),
-            What::Provisioned => self.provisioned(partitions, resource, seconds),
+        let Self(_, kind, what) = self;
+        let merged = |value: &dyn Fn(&Counts) -> Option<StatisticSet>| {
+            let counts = partitions.per_second(resource, *kind, seconds.clone());
+            StatisticSet::merge_all(counts.filter_map(|(_, counts)| value(&counts)))
+        };
+        match what {
+            What::Consumed => merged(&consumed),
+            What::Events(count) => merged(&|counts| events(count(counts))),
+            What::Provisioned => provisioned(partitions, resource, *kind, seconds),
         }
-    }
-
-    /// One value for each minute that begins in the period, and the one that is in force where none
-    /// does, so that short periods have a value too.
-    fn provisioned(
-        &self,
-        partitions: &Partitions,
-        resource: Resource<'_>,
-        seconds: Range<u64>,
-    ) -> Option<StatisticSet> {
-        let last = seconds.end.checked_sub(1).filter(|last| *last >= seconds.start)?;
-        let oldest = last.saturating_sub(Partitions::COUNT_HISTORY_SECS);
-        let first = seconds.start.max(oldest);
-        let minutes = (first.div_ceil(60)..=last / 60).map(|minute| minute * 60);
-        let values = std::iter::once(last).chain(minutes.filter(|second| *second != last));
-        StatisticSet::merge_all(values.filter_map(|second| {
-            match partitions.throughput(resource, second)? {
-                Throughput::Provisioned { rcu, wcu } => {
-                    let units = if self.kind == Kind::Read { rcu } else { wcu };
-                    Some(StatisticSet::of(f64::from(units.get()), 1.0))
-                }
-                Throughput::OnDemand => None,
-            }
-        }))
     }
 }
 
-fn consumed(counts: Counts) -> Option<StatisticSet> {
+/// One value for each minute that begins in the period, and the one that is in force where none
+/// does, so that short periods have a value too.
+fn provisioned(
+    partitions: &Partitions,
+    resource: Resource<'_>,
+    kind: Kind,
+    seconds: Range<u64>,
+) -> Option<StatisticSet> {
+    let last = seconds.end.checked_sub(1).filter(|last| *last >= seconds.start)?;
+    let oldest = last.saturating_sub(Partitions::COUNT_HISTORY_SECS);
+    let first = seconds.start.max(oldest);
+    let minutes = (first.div_ceil(60)..=last / 60).map(|minute| minute * 60);
+    let values = std::iter::once(last).chain(minutes.filter(|second| *second != last));
+    StatisticSet::merge_all(values.filter_map(|second| {
+        match partitions.throughput(resource, second)? {
+            Throughput::Provisioned { rcu, wcu } => {
+                let units = if kind == Kind::Read { rcu } else { wcu };
+                Some(StatisticSet::of(f64::from(units.get()), 1.0))
+            }
+            Throughput::OnDemand => None,
+        }
+    }))
+}
+
+fn consumed(counts: &Counts) -> Option<StatisticSet> {
     let sum = counts.consumed.as_f64();
     // A charge may come in a later second than what it belongs to.
     let sample_count = counted(counts.admitted.max(1));
-    (sum > 0.0).then(|| StatisticSet {
-        sample_count,
-        sum,
-        minimum: sum / sample_count,
-        maximum: sum / sample_count,
-    })
+    let mean = sum / sample_count;
+    (sum > 0.0).then_some(StatisticSet { sample_count, sum, minimum: mean, maximum: mean })
 }
 
-fn throttles(counts: Counts) -> Option<StatisticSet> {
-    some_events(counts.throttles())
-}
-
-fn key_range(counts: Counts) -> Option<StatisticSet> {
-    some_events(counts.key_range_throttles)
-}
-
-fn provisioned(counts: Counts) -> Option<StatisticSet> {
-    some_events(counts.provisioned_throttles)
-}
-
-fn some_events(count: u64) -> Option<StatisticSet> {
-    (count > 0).then(|| events(count))
-}
-
-/// Events, each of which adds one.
-fn events(count: u64) -> StatisticSet {
-    StatisticSet::of(1.0, counted(count))
+/// Events, each of which adds one; nothing where there are none.
+fn events(count: u64) -> Option<StatisticSet> {
+    (count > 0).then(|| StatisticSet::of(1.0, counted(count)))
 }
 
 #[expect(clippy::cast_precision_loss, reason = "nobody counts to 2^53 within three hours")]
@@ -212,11 +172,6 @@ fn id(name: &str, dimensions: Vec<(&str, String)>) -> MetricId {
 fn resource_dimensions(Resource { table, index }: Resource<'_>) -> Vec<(&'static str, String)> {
     let index = index.map(|index| (INDEX_NAME, index.to_owned()));
     std::iter::once((TABLE_NAME, table.to_owned())).chain(index).collect()
-}
-
-/// The dimensions in the order of their names.
-fn dimensions(metric: &MetricId) -> Vec<(&str, &str)> {
-    metric.dimensions.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect()
 }
 
 #[cfg(test)]
@@ -260,13 +215,9 @@ mod tests {
         });
     }
 
-    fn read(
-        metrics: &DynamoDbMetrics,
-        name: &str,
-        dimensions: &[(&str, &str)],
-    ) -> Option<(f64, f64)> {
+    fn read(observed: &Observed, name: &str, dimensions: &[(&str, &str)]) -> Option<(f64, f64)> {
         let dimensions = dimensions.iter().map(|(name, value)| (*name, (*value).to_owned()));
-        let set = metrics.statistics(&id(name, dimensions.collect()), NOW..NOW + 60)?;
+        let set = statistics(observed, &id(name, dimensions.collect()), NOW..NOW + 60)?;
         Some((set.sample_count, set.sum))
     }
 
@@ -284,20 +235,20 @@ mod tests {
             write(&observed, NOW, table, "cool", 1);
         }
         write(&observed, NOW + 1, Resource::index("Flights", "ByDay"), "day", 2);
-        let metrics = DynamoDbMetrics::new(observed);
-        let of_table = |name| read(&metrics, name, FLIGHTS);
+        let metrics = &observed;
+        let of_table = |name| read(metrics, name, FLIGHTS);
         // Three of the hot key fit its partition, two of the cool one the table's five units.
         assert_eq!(of_table("ConsumedWriteCapacityUnits"), Some((5.0, 5.0)));
         assert_eq!(of_table("WriteKeyRangeThroughputThrottleEvents"), Some((2.0, 2.0)));
         assert_eq!(of_table("WriteProvisionedThroughputThrottleEvents"), Some((1.0, 1.0)));
         assert_eq!(of_table("WriteThrottleEvents"), Some((3.0, 3.0)));
-        assert_eq!(read(&metrics, "ConsumedWriteCapacityUnits", BY_DAY), Some((1.0, 2.0)));
+        assert_eq!(read(metrics, "ConsumedWriteCapacityUnits", BY_DAY), Some((1.0, 2.0)));
         for nothing in ["ReadThrottleEvents", "ConsumedReadCapacityUnits", "NoSuchMetric"] {
             assert_eq!(of_table(nothing), None, "{nothing}");
         }
-        assert_eq!(read(&metrics, "WriteThrottleEvents", BY_DAY), None);
-        assert_eq!(read(&metrics, "WriteThrottleEvents", &[]), None);
-        assert_eq!(read(&metrics, "WriteThrottleEvents", &[(TABLE_NAME, "Other")]), None);
+        assert_eq!(read(metrics, "WriteThrottleEvents", BY_DAY), None);
+        assert_eq!(read(metrics, "WriteThrottleEvents", &[]), None);
+        assert_eq!(read(metrics, "WriteThrottleEvents", &[(TABLE_NAME, "Other")]), None);
     }
 
     #[test]
@@ -308,19 +259,19 @@ mod tests {
             let nine = Throughput::Provisioned { rcu: units(9), wcu: units(9) };
             partitions.set_table(later, "Flights", nine, []);
         });
-        let metrics = DynamoDbMetrics::new(observed);
+        let metrics = &observed;
         let at = |seconds| {
             let metric = id(
                 "ProvisionedWriteCapacityUnits",
                 resource_dimensions(Resource::table("Flights")),
             );
-            metrics.statistics(&metric, seconds).map(|set| (set.minimum, set.maximum))
+            statistics(metrics, &metric, seconds).map(|set| (set.minimum, set.maximum))
         };
         assert_eq!(at(NOW - 60..NOW), None, "it was not there yet");
         assert_eq!(at(NOW..NOW + 60), Some((5.0, 5.0)));
         assert_eq!(at(NOW + 1..NOW + 2), Some((5.0, 5.0)));
         assert_eq!(at(NOW + 60..NOW + 180), Some((5.0, 9.0)));
-        assert_eq!(read(&metrics, "ProvisionedReadCapacityUnits", BY_DAY), None, "it is gone");
+        assert_eq!(read(metrics, "ProvisionedReadCapacityUnits", BY_DAY), None, "it is gone");
     }
 
     #[test]
@@ -329,10 +280,10 @@ mod tests {
         for second in [NOW, NOW + 1] {
             observed.throttle_request(&["Flights", "Other"], "BatchWriteItem", second);
         }
-        let metrics = DynamoDbMetrics::new(observed);
+        let metrics = &observed;
         let dimensions = [(TABLE_NAME, "Other"), (OPERATION, "BatchWriteItem")];
-        assert_eq!(read(&metrics, THROTTLED_REQUESTS, &dimensions), Some((2.0, 2.0)));
-        assert_eq!(read(&metrics, THROTTLED_REQUESTS, FLIGHTS), None, "without an operation");
+        assert_eq!(read(metrics, THROTTLED_REQUESTS, &dimensions), Some((2.0, 2.0)));
+        assert_eq!(read(metrics, THROTTLED_REQUESTS, FLIGHTS), None, "without an operation");
     }
 
     #[test]
@@ -340,9 +291,7 @@ mod tests {
         let observed = observed();
         write(&observed, NOW, Resource::table("Flights"), "key", 1);
         observed.throttle_request(&["Flights"], "PutItem", NOW);
-        let metrics = DynamoDbMetrics::new(observed);
-        let listed: Vec<_> = metrics
-            .list(NOW, NOW)
+        let listed: Vec<_> = list(&observed, NOW, NOW)
             .into_iter()
             .map(|metric| (metric.name, metric.dimensions.len()))
             .collect();

@@ -9,21 +9,17 @@ use serde_json::{Map, Value};
 
 use super::statistics::StatisticSet;
 use super::store::MetricStore;
-use crate::clock::{SharedClock, epoch_millis};
+use crate::clock::{SharedClock, since_epoch};
 use crate::plan::MetricId;
 
 /// Puts the metrics that functions log into a store.
 #[derive(Clone, Debug)]
 pub(crate) struct EmbeddedMetrics {
-    store: Arc<MetricStore>,
-    clock: SharedClock,
+    pub(crate) store: Arc<MetricStore>,
+    pub(crate) clock: SharedClock,
 }
 
 impl EmbeddedMetrics {
-    pub(crate) fn new(store: Arc<MetricStore>, clock: SharedClock) -> Self {
-        Self { store, clock }
-    }
-
     /// Reads a line that `function` has logged. Few of them are metrics.
     ///
     /// A line that has the mark of a metric and breaks the format is left out, as by `CloudWatch`,
@@ -32,7 +28,7 @@ impl EmbeddedMetrics {
         if !(line.starts_with('{') && line.contains("\"_aws\"")) {
             return;
         }
-        let now = epoch_millis(self.clock.now()) / 1000;
+        let now = since_epoch(self.clock.now()).as_secs();
         let metrics = match parse(line) {
             Ok(metrics) => metrics,
             Err(problem) => {
@@ -150,7 +146,7 @@ mod tests {
     fn rig() -> (EmbeddedMetrics, Arc<MetricStore>) {
         let store = Arc::new(MetricStore::default());
         let clock = ManualClock::at(SystemTime::UNIX_EPOCH + Duration::from_secs(NOW));
-        (EmbeddedMetrics::new(Arc::clone(&store), clock), store)
+        (EmbeddedMetrics { store: Arc::clone(&store), clock }, store)
     }
 
     fn line() -> Value {

@@ -9,30 +9,18 @@ pub(super) struct ApiError {
     pub(super) message: String,
 }
 
-/// A kind of errors (`CloudWatch` API: "Errors" of the operations, and "Common Errors").
+/// A kind of errors (`CloudWatch` API: "Errors" of the operations, and "Common Errors"): what protocols call it, what
+/// the query protocol called it and the aws command still does, and its status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Fault {
-    /// What protocols call it.
-    pub(super) shape: &'static str,
-    /// What the query protocol called it, and the aws command still does.
-    pub(super) code: &'static str,
-    pub(super) status: StatusCode,
-}
+pub(super) struct Fault(pub(super) &'static str, pub(super) &'static str, pub(super) StatusCode);
 
 const fn bad_request(shape: &'static str, code: &'static str) -> Fault {
-    Fault { shape, code, status: StatusCode::BAD_REQUEST }
-}
-
-const fn not_found(name: &'static str) -> Fault {
-    Fault { shape: name, code: name, status: StatusCode::NOT_FOUND }
+    Fault(shape, code, StatusCode::BAD_REQUEST)
 }
 
 impl Fault {
-    pub(super) const ACCESS_DENIED: Self = Self {
-        shape: "AccessDeniedException",
-        code: "AccessDenied",
-        status: StatusCode::FORBIDDEN,
-    };
+    pub(super) const ACCESS_DENIED: Self =
+        Self("AccessDeniedException", "AccessDenied", StatusCode::FORBIDDEN);
     pub(super) const INVALID_FORMAT: Self = bad_request("InvalidFormatFault", "InvalidFormat");
     pub(super) const INVALID_NEXT_TOKEN: Self = bad_request("InvalidNextToken", "InvalidNextToken");
     const INVALID_PARAMETER_COMBINATION: Self =
@@ -42,15 +30,17 @@ impl Fault {
     pub(super) const LIMIT_EXCEEDED: Self = bad_request("LimitExceededFault", "LimitExceeded");
     const MISSING_PARAMETER: Self =
         bad_request("MissingRequiredParameterException", "MissingParameter");
-    const REQUEST_TOO_LARGE: Self = Self {
-        shape: "RequestEntityTooLargeException",
-        code: "RequestEntityTooLarge",
-        status: StatusCode::PAYLOAD_TOO_LARGE,
-    };
+    const REQUEST_TOO_LARGE: Self = Self(
+        "RequestEntityTooLargeException",
+        "RequestEntityTooLarge",
+        StatusCode::PAYLOAD_TOO_LARGE,
+    );
     /// Of an alarm.
-    pub(super) const RESOURCE_NOT_FOUND: Self = not_found("ResourceNotFound");
+    pub(super) const RESOURCE_NOT_FOUND: Self =
+        Self("ResourceNotFound", "ResourceNotFound", StatusCode::NOT_FOUND);
     /// Of an insight rule.
-    pub(super) const RULE_NOT_FOUND: Self = not_found("ResourceNotFoundException");
+    pub(super) const RULE_NOT_FOUND: Self =
+        Self("ResourceNotFoundException", "ResourceNotFoundException", StatusCode::NOT_FOUND);
     pub(super) const SERIALIZATION: Self = bad_request("SerializationException", "MalformedInput");
     pub(super) const UNKNOWN_OPERATION: Self =
         bad_request("UnknownOperationException", "InvalidAction");
@@ -58,8 +48,8 @@ impl Fault {
 }
 
 impl ApiError {
-    pub(super) fn new(fault: Fault, message: String) -> Self {
-        Self { fault, message }
+    pub(super) fn new(fault: Fault, message: impl Into<String>) -> Self {
+        Self { fault, message: message.into() }
     }
 
     /// A parameter has a value that it may not have.
@@ -72,14 +62,14 @@ impl ApiError {
     }
 
     pub(super) fn combination(message: &str) -> Self {
-        Self::new(Fault::INVALID_PARAMETER_COMBINATION, message.to_owned())
+        Self::new(Fault::INVALID_PARAMETER_COMBINATION, message)
     }
 
     pub(super) fn unreadable(problem: &str) -> Self {
-        Self::new(Fault::SERIALIZATION, problem.to_owned())
+        Self::new(Fault::SERIALIZATION, problem)
     }
 
     pub(super) fn too_large() -> Self {
-        Self::new(Fault::REQUEST_TOO_LARGE, "a request has at most 1 MB".to_owned())
+        Self::new(Fault::REQUEST_TOO_LARGE, "a request has at most 1 MB")
     }
 }

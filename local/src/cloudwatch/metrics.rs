@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::dynamodb::{self, DynamoDbMetrics};
+use super::dynamodb;
 use super::statistics::{MetricSource, StatisticSet};
 use super::store::{HISTORY_SECS, MetricStore};
 use crate::dynamodb::endpoint::Observed;
@@ -13,19 +13,15 @@ use crate::plan::MetricId;
 /// The metrics that were put or logged, and those of the tables.
 #[derive(Debug)]
 pub(crate) struct Metrics {
-    put: Arc<MetricStore>,
-    dynamodb: DynamoDbMetrics,
+    pub(crate) put: Arc<MetricStore>,
+    pub(crate) observed: Arc<Observed>,
 }
 
 impl Metrics {
-    pub(crate) fn new(put: Arc<MetricStore>, observed: Observed) -> Self {
-        Self { put, dynamodb: DynamoDbMetrics::new(observed) }
-    }
-
     /// The metrics that had a value within the history that ends in the epoch second `now`.
     pub(super) fn list(&self, now: u64) -> BTreeSet<MetricId> {
         let mut metrics = self.put.list(now);
-        metrics.extend(self.dynamodb.list(now.saturating_sub(HISTORY_SECS), now));
+        metrics.extend(dynamodb::list(&self.observed, now.saturating_sub(HISTORY_SECS), now));
         metrics
     }
 }
@@ -33,7 +29,7 @@ impl Metrics {
 impl MetricSource for Metrics {
     fn statistics(&self, metric: &MetricId, seconds: Range<u64>) -> Option<StatisticSet> {
         if metric.namespace == dynamodb::NAMESPACE {
-            self.dynamodb.statistics(metric, seconds)
+            dynamodb::statistics(&self.observed, metric, seconds)
         } else {
             self.put.statistics(metric, seconds)
         }

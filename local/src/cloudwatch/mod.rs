@@ -5,7 +5,7 @@
 //!                             |
 //!                           [api]  operations
 //!                  +----------+-----------+------------+
-//!              [metrics]            [insights]        [alarms]
+//!              [metrics]             insights         [alarms]
 //!        +---------+--------+           |
 //!     [store]           [dynamodb]      |
 //!  put, or logged by     what the endpoint counts and throttles
@@ -24,16 +24,14 @@ mod api;
 mod dynamodb;
 mod emf;
 mod error;
-mod insights;
 mod metrics;
 mod statistics;
 mod store;
 mod wire;
 
 pub use alarms::AlarmState;
-pub(crate) use alarms::{AlarmStatus, Alarms, Evaluator, Transition, timestamp};
+pub(crate) use alarms::{AlarmStatus, Alarms, Transition, timestamp};
 pub(crate) use api::CloudWatchApi;
 pub(crate) use emf::EmbeddedMetrics;
 pub(crate) use metrics::Metrics;
-pub(crate) use statistics::MetricSource;
 pub(crate) use store::MetricStore;

@@ -6,7 +6,6 @@ use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::ops::Deref;
 use std::path::Path;
-use std::sync::mpsc;
 use std::thread;
 
 use dynoxide::actions::TableDescription;
@@ -39,27 +38,34 @@ pub(crate) struct Engine {
 }
 
 impl Engine {
-    /// Starts an engine on `data_dir`, or in memory, with the tables of the template.
+    /// Starts an engine on `data_dir`, or in memory, with the tables of the template. Runs within a runtime, and blocks.
     pub(crate) fn start(data_dir: Option<&Path>, tables: &[Table]) -> Result<Self, StartError> {
         let lock = data_dir.map(lock).transpose()?;
         let database = match data_dir {
             Some(directory) => open(directory)?,
-            None => Database::memory().map_err(|error| StartError::Engine(error.to_string()))?,
+            None => Database::memory().map_err(StartError::engine)?,
         };
         for table in tables {
             ensure(&database, table, data_dir)?;
         }
         let store = Store { database: database.clone() };
-        let (report, started) = mpsc::channel();
+        let listener = listen().map_err(StartError::engine)?;
+        let address = listener.local_addr().map_err(StartError::engine)?;
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .thread_name("engine")
+            .enable_all()
+            .build()
+            .map_err(StartError::engine)?;
         let (stop, stopped) = oneshot::channel();
         let thread = thread::Builder::new()
             .name("engine".to_owned())
-            .spawn(move || run(database, &report, stopped))
-            .map_err(|error| StartError::Engine(error.to_string()))?;
-        let address = started
-            .recv()
-            .unwrap_or_else(|gone| Err(io::Error::other(gone)))
-            .map_err(|error| StartError::Engine(error.to_string()))?;
+            .spawn(move || {
+                if let Err(error) = runtime.block_on(serve(listener, database, stopped)) {
+                    tracing::error!(%error, "the DynamoDB engine ended");
+                }
+            })
+            .map_err(StartError::engine)?;
         Ok(Self { address, store, stop, thread, _lock: lock })
     }
 
@@ -96,9 +102,8 @@ pub(crate) struct Store {
 
 impl Store {
     /// Without tables.
-    #[cfg(test)]
-    pub(crate) fn empty() -> Self {
-        Self { database: Database::memory().expect("memory") }
+    pub(crate) fn in_memory() -> dynoxide::Result<Self> {
+        Ok(Self { database: Database::memory()? })
     }
 
     /// The names of all tables.
@@ -147,44 +152,26 @@ pub(crate) fn item(database: &Database, table: &str, key: &Value) -> Option<Valu
     serde_json::to_value(database.get_item(request).ok()?.item?).ok()
 }
 
-/// Serves the database on its own runtime until `stopped` ends; reports the address, or the error
-/// that kept it from starting.
-fn run(
+/// Serves the database until `stopped` ends.
+async fn serve(
+    listener: std::net::TcpListener,
     database: Database,
-    report: &mpsc::Sender<io::Result<SocketAddr>>,
     stopped: oneshot::Receiver<()>,
-) {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .thread_name("engine")
-        .enable_all()
-        .build();
-    let served = runtime.map(|runtime| {
-        runtime.block_on(async {
-            let listener = listen()?;
-            let address = listener.local_addr()?;
-            // The stack may have given up meanwhile; then the stop signal is there already.
-            let _ = report.send(Ok(address));
-            // A dropped sender is the signal.
-            let stopped = async { drop(stopped.await) };
-            dynoxide::server::serve_with_shutdown(listener, database, stopped)
-                .await
-                .map_err(io::Error::other)
-        })
-    });
-    if let Err(error) = served.flatten() {
-        tracing::error!(%error, "the DynamoDB engine ended");
-        let _ = report.send(Err(error));
-    }
+) -> io::Result<()> {
+    let listener = TcpListener::from_std(listener)?;
+    // A dropped sender is the signal.
+    let stopped = async { drop(stopped.await) };
+    let served = dynoxide::server::serve_with_shutdown(listener, database, stopped);
+    served.await.map_err(io::Error::other)
 }
 
 /// Takes a free port. Accepted connections inherit `TCP_NODELAY`, which the engine itself does not
 /// set.
-fn listen() -> io::Result<TcpListener> {
+fn listen() -> io::Result<std::net::TcpListener> {
     let socket = TcpSocket::new_v4()?;
     socket.set_nodelay(true)?;
     socket.bind((Ipv4Addr::LOCALHOST, 0).into())?;
-    socket.listen(1024)
+    socket.listen(1024)?.into_std()
 }
 
 /// Creates the directory and takes its lock, which the operating system gives back however this
@@ -242,13 +229,11 @@ fn ensure(database: &Database, table: &Table, data_dir: Option<&Path>) -> Result
         let text = error.to_string();
         refused(text.strip_prefix("VALIDATION:").unwrap_or(&text).to_owned())
     };
-    let describe: DescribeTableRequest =
-        serde_json::from_value(json!({ "TableName": table.name })).map_err(invalid)?;
+    let describe = DescribeTableRequest { table_name: table.name.clone() };
     match database.describe_table(describe) {
         Ok(existing) => {
-            let existing = serde_json::to_value(existing)
-                .map_err(|error| StartError::Engine(error.to_string()))?;
-            let (wanted, found) = (schema(&table.create_request), schema(&existing["Table"]));
+            let existing = serde_json::to_value(existing.table).map_err(StartError::engine)?;
+            let (wanted, found) = (schema(&table.create_request), schema(&existing));
             if wanted == found {
                 return Ok(());
             }

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use dynashard_limits::partition::{Limits, Partitions};
+use dynashard_limits::partition::Limits;
 use tokio::net::TcpListener;
 
 use crate::StartError;
@@ -61,15 +61,7 @@ impl DynamoDb {
     /// Starts it, and returns when it accepts requests.
     pub async fn start(options: DynamoDbOptions) -> Result<Self, StartError> {
         let listener = server::bind(options.port, "--dynamodb-port").await?;
-        let setup = Setup {
-            tables: Vec::new(),
-            data_dir: options.data_dir,
-            partitions: options.partitions,
-            signature_window: options.signature_window,
-            clock: Arc::new(SystemClock),
-            access: Arc::default(),
-        };
-        Self::serve(listener, setup).await
+        Self::serve(listener, options, Vec::new(), Arc::new(SystemClock), Arc::default()).await
     }
 
     /// The URL of the endpoint. `GET /_dynashard/counters` there answers its [`Counters`].
@@ -82,12 +74,6 @@ impl DynamoDb {
         self.endpoint.counters()
     }
 
-    /// Calls `look` with the partitions: what was consumed and throttled in each second, and which
-    /// keys met a limit. Requests wait until it returns.
-    pub fn partitions<T>(&self, look: impl FnOnce(&Partitions) -> T) -> T {
-        self.endpoint.partitions(look)
-    }
-
     /// Stops it. Running requests are given a moment to end. With a data directory, everything
     /// acknowledged is in it.
     pub async fn shutdown(self) {
@@ -97,9 +83,17 @@ impl DynamoDb {
         self.engine.stop().await;
     }
 
-    pub(crate) async fn serve(listener: TcpListener, setup: Setup) -> Result<Self, StartError> {
+    /// Serves the tables of a template, which are created or found in the data directory. `access` says what the functions
+    /// may do.
+    pub(crate) async fn serve(
+        listener: TcpListener,
+        options: DynamoDbOptions,
+        tables: Vec<Table>,
+        clock: SharedClock,
+        access: Arc<Access>,
+    ) -> Result<Self, StartError> {
         let url = server::url(&listener)?;
-        let Setup { tables, data_dir, partitions, signature_window, clock, access } = setup;
+        let DynamoDbOptions { data_dir, partitions, signature_window, .. } = options;
         let insights: Vec<_> =
             tables.iter().filter_map(|table| Some((table.name.clone(), table.insights?))).collect();
         let started = tokio::task::spawn_blocking(move || {
@@ -107,8 +101,7 @@ impl DynamoDb {
             let endpoint = Endpoint::new(&engine, partitions, signature_window, clock, access);
             Ok((engine, endpoint))
         });
-        let (engine, endpoint) =
-            started.await.map_err(|error| StartError::Engine(error.to_string()))??;
+        let (engine, endpoint) = started.await.map_err(StartError::engine)??;
         let endpoint = match endpoint {
             Ok(endpoint) => {
                 for (table, mode) in insights {
@@ -125,7 +118,7 @@ impl DynamoDb {
     }
 
     /// What `CloudWatch` sees of the tables.
-    pub(crate) fn observed(&self) -> Observed {
+    pub(crate) fn observed(&self) -> &Arc<Observed> {
         self.endpoint.observed()
     }
 
@@ -133,20 +126,6 @@ impl DynamoDb {
     pub(crate) fn store(&self) -> Store {
         self.engine.store()
     }
-}
-
-/// What [`DynamoDb::serve`] is to serve.
-#[derive(Debug)]
-pub(crate) struct Setup {
-    /// The tables to create, or to find in the data directory.
-    pub(crate) tables: Vec<Table>,
-    pub(crate) data_dir: Option<PathBuf>,
-    pub(crate) partitions: Limits,
-    /// How old the signature of a request may be.
-    pub(crate) signature_window: Duration,
-    pub(crate) clock: SharedClock,
-    /// What the functions may do.
-    pub(crate) access: Arc<Access>,
 }
 
 /// DynamoDB's own, at its longest.

@@ -4,32 +4,22 @@
 mod alarms;
 mod schedules;
 mod streams;
-mod time;
 
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use alarms::Actions;
 use streams::Pump;
+use time::macros::format_description;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
-use crate::access::Access;
-use crate::clock::SharedClock;
+use crate::clock::{self, SharedClock};
 use crate::cloudwatch::Transition;
 use crate::dynamodb::engine::Store;
-use crate::lambda::{Background, Runtime};
+use crate::lambda::LambdaApi;
 use crate::plan::Plan;
-use crate::queues::Queues;
 use crate::server::until_stopped;
-
-/// What event sources share with the rest of the stack.
-pub(crate) struct Surroundings {
-    pub(crate) runtime: Arc<Runtime>,
-    pub(crate) background: Arc<Background>,
-    pub(crate) queues: Arc<Queues>,
-    pub(crate) access: Arc<Access>,
-    pub(crate) clock: SharedClock,
-}
 
 /// The event sources of all functions, at work until [`Events::stop`].
 #[derive(Debug)]
@@ -47,9 +37,10 @@ impl Events {
         plan: &Plan,
         store: &Store,
         transitions: mpsc::UnboundedReceiver<Transition>,
-        around: &Surroundings,
+        lambda: &LambdaApi,
+        clock: &SharedClock,
     ) -> Self {
-        let Surroundings { runtime, background, queues, access, clock } = around;
+        let LambdaApi { runtime, background, queues, access } = lambda;
         let (stop, stopped) = watch::channel(false);
         let mut tasks = JoinSet::new();
         let actions = Actions {
@@ -64,14 +55,14 @@ impl Events {
             };
             for mapping in &function.streams {
                 let pump = Pump {
-                    mapping: Arc::new(mapping.clone()),
+                    mapping: mapping.clone(),
                     store: store.clone(),
                     pool: Arc::clone(pool),
                     queues: Arc::clone(queues),
                     access: Arc::clone(access),
                     clock: Arc::clone(clock),
                 };
-                tasks.spawn(pump.run(stopped.clone()));
+                tasks.spawn(Arc::new(pump).run(stopped.clone()));
             }
             for schedule in &function.schedules {
                 let (pool, background) = (Arc::clone(pool), Arc::clone(background));
@@ -91,4 +82,9 @@ impl Events {
             }
         }
     }
+}
+
+/// A time as AWS writes it in events, to the second: `2026-11-20T10:10:10Z`.
+fn timestamp_secs(time: SystemTime) -> String {
+    clock::format(time, format_description!("[year]-[month]-[day]T[hour]:[minute]:[second]Z"))
 }

@@ -5,10 +5,10 @@ use std::time::{Duration, SystemTime};
 
 use serde_json::json;
 
-use super::time::timestamp_secs;
+use super::timestamp_secs;
 use crate::clock::SharedClock;
 use crate::ids;
-use crate::lambda::{Background, Invocation, Pool};
+use crate::lambda::{Background, Pool};
 use crate::plan::{ACCOUNT_ID, REGION, Schedule};
 
 /// Fires a schedule that is made now, at once and then at its interval: "Rate expressions reference" in `EventBridge`'s user
@@ -25,15 +25,8 @@ pub(super) async fn fire(
     let made = clock.now();
     let mut time = made;
     loop {
-        clock.sleep(time.duration_since(clock.now()).unwrap_or_default()).await;
-        let event = Invocation {
-            request_id: ids::uuid(),
-            payload: event(&schedule, time).into(),
-            trace_header: Some(pool.trace_header()),
-            client_context: None,
-            wants_log_tail: false,
-        };
-        background.deliver(Arc::clone(&pool), event);
+        clock.sleep_until(time).await;
+        background.deliver(Arc::clone(&pool), pool.invocation(event(&schedule, time)));
         // A sleep may end a moment before its time on the wall clock, and must not fire twice for it.
         time = next(made, schedule.interval, clock.now().max(time));
     }

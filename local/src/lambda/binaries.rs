@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
-use serde::Deserialize;
+use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::Command;
 
@@ -135,21 +135,10 @@ impl Functions {
     }
 }
 
-/// A message of cargo, as far as it tells where an executable is.
-#[derive(Deserialize)]
-struct Message {
-    target: Target,
-    executable: Option<PathBuf>,
-}
-
-#[derive(Deserialize)]
-struct Target {
-    name: String,
-}
-
+/// The name and the place of the executable that a message of cargo tells of.
 fn executable(message: &str) -> Option<(String, PathBuf)> {
-    let message: Message = serde_json::from_str(message).ok()?;
-    Some((message.target.name, message.executable?))
+    let message: Value = serde_json::from_str(message).ok()?;
+    Some((message["target"]["name"].as_str()?.to_owned(), message["executable"].as_str()?.into()))
 }
 
 fn is_executable(path: &Path) -> bool {

@@ -9,7 +9,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use http::request::Parts;
-use http::{Method, StatusCode};
+use http::{Method, StatusCode, Uri};
 use percent_encoding::percent_decode_str;
 use serde::de::IgnoredAny;
 use serde_json::json;
@@ -21,49 +21,44 @@ use crate::lambda::runtime::{
 };
 use crate::plan::function_arn;
 use crate::queues::Queues;
-use crate::server::{Handler, IntoResponse, Response, json_response, listing, read_body, set};
+use crate::server::{
+    Handler, IntoResponse, Response, json_response, listing, query_parameter, read_body, set,
+};
 
 /// The endpoint that invokes the functions by name.
 #[derive(Debug)]
 pub(crate) struct LambdaApi {
-    runtime: Arc<Runtime>,
-    background: Arc<Background>,
-    queues: Arc<Queues>,
-    access: Arc<Access>,
+    pub(crate) runtime: Arc<Runtime>,
+    pub(crate) background: Arc<Background>,
+    pub(crate) queues: Arc<Queues>,
+    pub(crate) access: Arc<Access>,
 }
 
 impl LambdaApi {
-    pub(crate) fn new(
-        runtime: Arc<Runtime>,
-        background: Arc<Background>,
-        queues: Arc<Queues>,
-        access: Arc<Access>,
-    ) -> Self {
-        Self { runtime, background, queues, access }
-    }
-
     async fn invoke(&self, function: &str, request: Request) -> Result<Response, Refusal> {
         let (parts, body) = request.into_parts();
-        let pool = self.find(function, parts.uri.query())?;
-        let kind = InvocationType::read(&parts)?;
-        let limit = match kind {
-            InvocationType::Event => MAX_EVENT,
-            InvocationType::RequestResponse | InvocationType::DryRun => MAX_PAYLOAD,
+        let pool = self.find(function, &parts.uri)?;
+        let kind = parts.headers.get("x-amz-invocation-type");
+        let kind = kind.map_or("RequestResponse".into(), |kind| {
+            String::from_utf8_lossy(kind.as_bytes()).into_owned()
+        });
+        let limit = match kind.as_str() {
+            "Event" => MAX_EVENT,
+            "RequestResponse" | "DryRun" => MAX_PAYLOAD,
+            _ => return Err(Refusal::invalid_type(&kind)),
         };
         let payload = read_body(body, limit).await.map_err(|error| {
             error.pick(Refusal::too_large(limit), Refusal::unreadable("the connection broke"))
         })?;
         let invocation = Self::invocation(pool, &parts, payload)?;
         let request_id = invocation.request_id.clone();
-        let mut response = match kind {
-            InvocationType::DryRun => StatusCode::NO_CONTENT.into_response(),
-            InvocationType::Event => {
+        let mut response = match kind.as_str() {
+            "DryRun" => StatusCode::NO_CONTENT.into_response(),
+            "Event" => {
                 self.background.deliver(Arc::clone(pool), invocation);
                 StatusCode::ACCEPTED.into_response()
             }
-            InvocationType::RequestResponse => {
-                completed(pool.invoke(invocation).await.map_err(Refusal::from)?)
-            }
+            _ => completed(pool.invoke(invocation).await?),
         };
         set(&mut response, "x-amz-executed-version", "$LATEST");
         set(&mut response, REQUEST_ID, &request_id);
@@ -72,14 +67,14 @@ impl LambdaApi {
 
     /// Finds a function by its name, partial ARN or ARN, each with or without the qualifier
     /// `$LATEST`.
-    fn find(&self, function: &str, query: Option<&str>) -> Result<&Arc<Pool>, Refusal> {
+    fn find(&self, function: &str, uri: &Uri) -> Result<&Arc<Pool>, Refusal> {
         let function = percent_decode_str(function).decode_utf8_lossy();
-        let (name, qualifier) = name_and_qualifier(&function);
-        let in_query = query
-            .into_iter()
-            .flat_map(|query| query.split('&'))
-            .find_map(|parameter| parameter.strip_prefix("Qualifier="))
-            .map(|qualifier| percent_decode_str(qualifier).decode_utf8_lossy());
+        let name = function.split_once(":function:").map_or(&*function, |(_, name)| name);
+        let (name, qualifier) = match name.split_once(':') {
+            Some((name, qualifier)) => (name, Some(qualifier)),
+            None => (name, None),
+        };
+        let in_query = query_parameter(uri, "Qualifier");
         let qualifier = qualifier.or(in_query.as_deref());
         if let Some(qualifier) = qualifier.filter(|qualifier| *qualifier != "$LATEST") {
             return Err(Refusal::not_found(&format!("{name}:{qualifier}")));
@@ -99,15 +94,17 @@ impl LambdaApi {
                 .ok_or_else(|| Refusal::unreadable("the client context is not valid base64"))
         });
         let tail = parts.headers.get("x-amz-log-type");
-        // A caller that is traced itself says so.
-        let given = parts.headers.get("x-amzn-trace-id").and_then(|given| given.to_str().ok());
-        Ok(Invocation {
-            request_id: ids::uuid(),
-            payload,
-            trace_header: Some(given.map_or_else(|| pool.trace_header(), str::to_owned)),
+        let mut invocation = Invocation {
             client_context: context.transpose()?,
             wants_log_tail: tail.is_some_and(|kind| kind == "Tail"),
-        })
+            ..pool.invocation(payload)
+        };
+        // A caller that is traced itself says so.
+        let given = parts.headers.get("x-amzn-trace-id").and_then(|given| given.to_str().ok());
+        if let Some(given) = given {
+            given.clone_into(&mut invocation.trace_header);
+        }
+        Ok(invocation)
     }
 }
 
@@ -134,27 +131,6 @@ impl Handler for LambdaApi {
 const MAX_EVENT: usize = 1 << 20;
 
 const REQUEST_ID: &str = "x-amzn-requestid";
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum InvocationType {
-    RequestResponse,
-    Event,
-    DryRun,
-}
-
-impl InvocationType {
-    fn read(parts: &Parts) -> Result<Self, Refusal> {
-        let Some(value) = parts.headers.get("x-amz-invocation-type") else {
-            return Ok(Self::RequestResponse);
-        };
-        match value.as_bytes() {
-            b"RequestResponse" => Ok(Self::RequestResponse),
-            b"Event" => Ok(Self::Event),
-            b"DryRun" => Ok(Self::DryRun),
-            _ => Err(Refusal::invalid_type(&String::from_utf8_lossy(value.as_bytes()))),
-        }
-    }
-}
 
 /// An error in the shape of the Lambda API.
 #[derive(Debug)]
@@ -238,14 +214,6 @@ fn completed(completed: Completed) -> Response {
         set(&mut response, "x-amz-log-result", &STANDARD.encode(tail));
     }
     response
-}
-
-fn name_and_qualifier(function: &str) -> (&str, Option<&str>) {
-    let name = function.split_once(":function:").map_or(function, |(_, name)| name);
-    match name.split_once(':') {
-        Some((name, qualifier)) => (name, Some(qualifier)),
-        None => (name, None),
-    }
 }
 
 #[cfg(test)]

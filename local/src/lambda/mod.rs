@@ -13,5 +13,5 @@ pub(crate) use invoke::LambdaApi;
 #[cfg(test)]
 pub(crate) use runtime::fake;
 pub(crate) use runtime::{
-    Background, Bootstraps, Completed, Invocation, InvokeError, MAX_PAYLOAD, Pool, Runtime,
+    Background, Bootstraps, Completed, InvokeError, MAX_PAYLOAD, Pool, Runtime,
 };

@@ -24,10 +24,9 @@ pub(crate) use names::{
     queue_arn, role_arn, stream_arn, table_arn,
 };
 pub(crate) use pattern::Pattern;
-pub(crate) use permission::{ALARMS, API_GATEWAY, ArnPattern, Permission};
+pub(crate) use permission::{ALARMS, API_GATEWAY, Permission, TextPattern};
 pub(crate) use role::{
-    Asked, EVERY, Effect, ResourcePattern, Role, Statement, TextPattern, Verdict, is_known_action,
-    unchecked,
+    Asked, EVERY, Effect, Role, Statement, Verdict, is_known_action, resource_pattern, unchecked,
 };
 pub(crate) use table::{InsightsMode, Table};
 pub(crate) use with_names::{by_name, with_names};

@@ -7,9 +7,9 @@
 
 use serde_json::{Map, Value};
 
-/// A pattern that an event matches or not.
+/// A pattern that an event matches or not: objects of objects, and of lists of values at last.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Pattern(Node);
+pub(crate) struct Pattern(Value);
 
 impl Pattern {
     /// Reads a pattern, which is a JSON object.
@@ -17,74 +17,57 @@ impl Pattern {
     /// # Errors
     /// A sentence that names what is wrong, or the operator that the local stack does not know.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
-        let value: Value =
+        let pattern: Value =
             serde_json::from_str(text).map_err(|error| format!("not valid JSON: {error}"))?;
-        match value {
-            Value::Object(fields) => Node::read_fields(fields, "").map(Self),
-            _ => Err("a pattern must be a JSON object".to_owned()),
+        if !pattern.is_object() {
+            return Err("a pattern must be a JSON object".to_owned());
         }
+        check(&pattern, "")?;
+        Ok(Self(pattern))
     }
 
     pub(crate) fn matches(&self, event: &Value) -> bool {
-        self.0.matches(Some(event))
+        matches(&self.0, Some(event))
     }
 }
 
-/// What must hold for one field.
-#[derive(Clone, Debug, PartialEq)]
-enum Node {
-    /// Each of its fields must match.
-    Fields(Vec<(String, Node)>),
-    /// It must have one of these values.
-    Values(Vec<Value>),
+fn check(pattern: &Value, path: &str) -> Result<(), String> {
+    match pattern {
+        Value::Object(fields) => {
+            if let Some(name) = fields.keys().find(|name| name.starts_with('$')) {
+                return Err(format!("the local stack does not know the operator {name}"));
+            }
+            fields.iter().try_for_each(|(name, field)| {
+                let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+                check(field, &path)
+            })
+        }
+        Value::Array(values) if values.is_empty() => {
+            Err(format!("{path} has an empty list, which nothing matches"))
+        }
+        Value::Array(values) => values.iter().try_for_each(|value| match value {
+            Value::Array(_) => Err(format!("{path} has a list in its list")),
+            Value::Object(operator) => Err(unknown_operator(operator, path)),
+            _ => Ok(()),
+        }),
+        _ => Err(format!("{path} must be an object or a list")),
+    }
 }
 
-impl Node {
-    fn read(value: Value, path: &str) -> Result<Self, String> {
-        match value {
-            Value::Object(fields) => Self::read_fields(fields, path),
-            Value::Array(values) if values.is_empty() => {
-                Err(format!("{path} has an empty list, which nothing matches"))
-            }
-            Value::Array(values) => {
-                for value in &values {
-                    match value {
-                        Value::Array(_) => return Err(format!("{path} has a list in its list")),
-                        Value::Object(operator) => return Err(unknown_operator(operator, path)),
-                        _ => {}
-                    }
-                }
-                Ok(Self::Values(values))
-            }
-            _ => Err(format!("{path} must be an object or a list")),
+/// Each field of an object must match, and a value must be one of a list.
+fn matches(pattern: &Value, value: Option<&Value>) -> bool {
+    match (pattern, value) {
+        (Value::Object(_), Some(Value::Array(items))) => {
+            items.iter().any(|item| matches(pattern, Some(item)))
         }
-    }
-
-    fn read_fields(fields: Map<String, Value>, path: &str) -> Result<Self, String> {
-        if let Some(name) = fields.keys().find(|name| name.starts_with('$')) {
-            return Err(format!("the local stack does not know the operator {name}"));
+        (Value::Object(fields), value) => fields
+            .iter()
+            .all(|(name, field)| matches(field, value.and_then(|value| value.get(name)))),
+        (Value::Array(wanted), Some(Value::Array(items))) => {
+            items.iter().any(|item| wanted.contains(item))
         }
-        let fields = fields.into_iter().map(|(name, value)| {
-            let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
-            Ok((name, Self::read(value, &path)?))
-        });
-        fields.collect::<Result<_, _>>().map(Self::Fields)
-    }
-
-    fn matches(&self, value: Option<&Value>) -> bool {
-        match (self, value) {
-            (Self::Fields(_), Some(Value::Array(items))) => {
-                items.iter().any(|item| self.matches(Some(item)))
-            }
-            (Self::Fields(fields), value) => fields
-                .iter()
-                .all(|(name, node)| node.matches(value.and_then(|value| value.get(name)))),
-            (Self::Values(wanted), Some(Value::Array(items))) => {
-                items.iter().any(|item| wanted.contains(item))
-            }
-            (Self::Values(wanted), Some(value)) => wanted.contains(value),
-            (Self::Values(_), None) => false,
-        }
+        (Value::Array(wanted), Some(value)) => wanted.contains(value),
+        _ => false,
     }
 }
 

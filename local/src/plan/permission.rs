@@ -13,7 +13,7 @@ pub(crate) struct Permission {
     /// Only on behalf of this account.
     pub(crate) source_account: Option<String>,
     /// Only on behalf of such resources.
-    pub(crate) source_arn: Option<ArnPattern>,
+    pub(crate) source_arn: Option<TextPattern>,
 }
 
 /// The principal that alarms invoke functions as.
@@ -32,48 +32,47 @@ impl Permission {
     }
 }
 
-/// An ARN with wildcards, as the condition `ArnLike` of IAM takes it: `*` matches any characters
-/// and `?` one, and neither matches a colon before the last of the six parts.
+/// A text in which `*` stands for any characters and `?` for one.
 #[derive(Clone, Debug)]
-pub(crate) struct ArnPattern(Regex);
+pub(crate) struct TextPattern {
+    pub(crate) text: String,
+    /// Nothing where the text is to match as it is, which is most often.
+    wildcards: Option<Regex>,
+}
 
-impl ArnPattern {
-    /// The pattern, or `None` if the text does not have the six parts of an ARN.
-    pub(crate) fn parse(text: &str) -> Option<Self> {
-        let parts: Vec<_> = text.splitn(ARN_PARTS, ':').collect();
-        let [_, _, _, _, _, resource] = parts[..] else {
-            return None;
-        };
-        let mut expression = String::from("^");
-        for part in &parts[..ARN_PARTS - 1] {
-            push(&mut expression, part, "[^:]");
-            expression.push(':');
-        }
-        push(&mut expression, resource, "(?s:.)");
-        expression.push('$');
-        Regex::new(&expression).ok().map(Self)
+impl TextPattern {
+    pub(crate) fn new(text: &str) -> Self {
+        Self::of(text, &expression(text, "(?s:.)"))
     }
 
-    pub(super) fn matches(&self, arn: &str) -> bool {
-        self.0.is_match(arn)
+    /// An ARN with wildcards, as the condition `ArnLike` of IAM takes it: neither matches a colon before the last of
+    /// the six parts, `arn:partition:service:region:account:resource`. `None` if the text does not have these.
+    pub(crate) fn of_arn(text: &str) -> Option<Self> {
+        let [arn, partition, service, region, account, resource] =
+            text.splitn(6, ':').collect::<Vec<_>>().try_into().ok()?;
+        let parts = [arn, partition, service, region, account];
+        let parts = parts.map(|part| expression(part, "[^:]")).join(":");
+        Some(Self::of(text, &format!("{parts}:{}", expression(resource, "(?s:.)"))))
+    }
+
+    fn of(text: &str, expression: &str) -> Self {
+        let wildcards = text.contains(['*', '?']).then(|| Regex::new(&format!("^{expression}$")));
+        Self { text: text.to_owned(), wildcards: wildcards.and_then(Result::ok) }
+    }
+
+    pub(super) fn matches(&self, text: &str) -> bool {
+        self.wildcards.as_ref().map_or(self.text == text, |pattern| pattern.is_match(text))
     }
 }
 
-/// `arn:partition:service:region:account:resource`.
-const ARN_PARTS: usize = 6;
-
-/// Adds a part of a pattern to a regular expression, in which its wildcards match what `any` does.
-pub(super) fn push(expression: &mut String, part: &str, any: &str) {
-    for character in part.chars() {
-        match character {
-            '*' => {
-                expression.push_str(any);
-                expression.push('*');
-            }
-            '?' => expression.push_str(any),
-            other => expression.push_str(&regex_lite::escape(other.encode_utf8(&mut [0; 4]))),
-        }
-    }
+/// A part of a pattern as a regular expression, in which its wildcards match what `any` does.
+fn expression(part: &str, any: &str) -> String {
+    let escaped = |character: char| match character {
+        '*' => format!("{any}*"),
+        '?' => any.to_owned(),
+        other => regex_lite::escape(other.encode_utf8(&mut [0; 4])),
+    };
+    part.chars().map(escaped).collect()
 }
 
 #[cfg(test)]
@@ -108,19 +107,19 @@ mod tests {
         assert!(of_account("123456789012").allows(ALARMS, ARN, "Scale"));
         assert!(!of_account("210987654321").allows(ALARMS, ARN, "Scale"));
         let of_alarm =
-            |arn: &str| Permission { source_arn: ArnPattern::parse(arn), ..permission() };
+            |arn: &str| Permission { source_arn: TextPattern::of_arn(arn), ..permission() };
         assert!(of_alarm(ARN).allows(ALARMS, ARN, "Scale"));
         assert!(!of_alarm(&format!("{ARN}-too")).allows(ALARMS, ARN, "Scale"));
     }
 
     #[test]
     fn wildcards_of_an_arn_stay_in_their_part() {
-        let matches = |pattern: &str| ArnPattern::parse(pattern).expect("an ARN").matches(ARN);
+        let matches = |pattern: &str| TextPattern::of_arn(pattern).expect("an ARN").matches(ARN);
         assert!(matches("arn:aws:cloudwatch:*:123456789012:alarm:*"));
         assert!(matches("arn:aws:cloudwatch:us-east-?:123456789012:*throttles"));
         assert!(!matches("arn:aws:*:123456789012:alarm:hot:throttles"));
         assert!(!matches("arn:aws:cloudwatch:us-east-?:123456789012:alarm"));
         assert!(!matches("arn:aws:cloud.atch:us-east-1:123456789012:alarm:*"), "a dot is a dot");
-        assert!(ArnPattern::parse("hot-write-throttles").is_none());
+        assert!(TextPattern::of_arn("hot-write-throttles").is_none());
     }
 }

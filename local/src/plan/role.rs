@@ -1,8 +1,6 @@
 //! Roles: what the functions that have them may do.
 
-use regex_lite::Regex;
-
-use super::permission::{ArnPattern, push};
+use super::permission::TextPattern;
 
 /// A role of the template, with the statements of all its policies.
 #[derive(Clone, Debug)]
@@ -18,7 +16,8 @@ pub(crate) struct Statement {
     pub(crate) sid: Option<String>,
     pub(crate) effect: Effect,
     pub(crate) actions: Vec<TextPattern>,
-    pub(crate) resources: Vec<ResourcePattern>,
+    /// Those whose ARNs match, or all by [`EVERY`].
+    pub(crate) resources: Vec<TextPattern>,
     /// What each value of `dynamodb:LeadingKeys` has to match one of (`ForAllValues:StringLike`). The
     /// statement applies to a request without such values, too, as on AWS.
     pub(crate) leading_keys: Option<Vec<TextPattern>>,
@@ -39,6 +38,13 @@ pub(crate) struct Asked {
     pub(crate) resource: String,
     /// The partition keys that it is about, as text.
     pub(crate) leading_keys: Vec<String>,
+}
+
+impl Asked {
+    /// An action on a resource as a whole.
+    pub(crate) fn of(action: String, resource: String) -> Self {
+        Self { action, resource, leading_keys: Vec::new() }
+    }
 }
 
 /// What a role's policies say about a request.
@@ -84,50 +90,9 @@ impl Statement {
     }
 }
 
-/// A text in which `*` stands for any characters and `?` for one.
-#[derive(Clone, Debug)]
-pub(crate) struct TextPattern {
-    pub(crate) text: String,
-    /// Nothing where the text is to match as it is, which is most often.
-    wildcards: Option<Regex>,
-}
-
-impl TextPattern {
-    pub(crate) fn new(text: &str) -> Self {
-        let wildcards = text.contains(['*', '?']).then(|| {
-            let mut expression = String::from("^");
-            push(&mut expression, text, "(?s:.)");
-            expression.push('$');
-            Regex::new(&expression).ok()
-        });
-        Self { text: text.to_owned(), wildcards: wildcards.flatten() }
-    }
-
-    pub(super) fn matches(&self, text: &str) -> bool {
-        self.wildcards.as_ref().map_or(self.text == text, |pattern| pattern.is_match(text))
-    }
-}
-
-/// The resources that a statement is about: those whose ARNs match, or all.
-#[derive(Clone, Debug)]
-pub(crate) struct ResourcePattern {
-    pub(crate) text: String,
-    wildcards: Option<ArnPattern>,
-}
-
-impl ResourcePattern {
-    /// The pattern, or `None` if the text is neither `*` nor has the six parts of an ARN.
-    pub(crate) fn parse(text: &str) -> Option<Self> {
-        let pattern = ArnPattern::parse(text);
-        let is_one = text == EVERY || pattern.is_some();
-        let wildcards = pattern.filter(|_| text.contains(['*', '?']));
-        is_one.then(|| Self { text: text.to_owned(), wildcards })
-    }
-
-    pub(super) fn matches(&self, resource: &str) -> bool {
-        let matches = |pattern: &ArnPattern| pattern.matches(resource);
-        self.text == EVERY || self.wildcards.as_ref().map_or_else(|| self.text == resource, matches)
-    }
+/// The resources of a statement, or `None` if the text is neither `*` nor has the six parts of an ARN.
+pub(crate) fn resource_pattern(text: &str) -> Option<TextPattern> {
+    if text == EVERY { Some(TextPattern::new(text)) } else { TextPattern::of_arn(text) }
 }
 
 /// Why the stack neither checks nor counts an action that a policy grants; nothing for one that it checks.
@@ -164,7 +129,7 @@ mod tests {
             sid: None,
             effect,
             actions: vec![TextPattern::new(action)],
-            resources: vec![ResourcePattern::parse(resource).expect("an ARN")],
+            resources: vec![resource_pattern(resource).expect("an ARN")],
             leading_keys: None,
         }
     }
@@ -207,7 +172,7 @@ mod tests {
         assert_eq!(judge(std::slice::from_ref(&some), PUT, OTHER, &[]), ALLOWED);
         let elsewhere = "arn:aws:dynamodb:us-east-1:210987654321:table/Main";
         assert_eq!(judge(&[some], PUT, elsewhere, &[]), Verdict::NotAllowed);
-        assert!(ResourcePattern::parse("table/Main").is_none());
+        assert!(resource_pattern("table/Main").is_none());
     }
 
     #[test]

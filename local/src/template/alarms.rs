@@ -7,8 +7,8 @@ use super::named::Named;
 use super::resource::Resource;
 use super::yaml::Problem;
 use crate::plan::{
-    Alarm, AlarmActions, AlarmSchedule, ArnPattern, Comparison, Fill, MetricId, MissingData,
-    Permission, Statistic, function_arn,
+    Alarm, AlarmActions, AlarmSchedule, Comparison, Fill, MetricId, MissingData, Permission,
+    Statistic, TextPattern, function_arn,
 };
 
 /// Reads an `AWS::CloudWatch::Alarm`. The ranges are those of `PutMetricAlarm`.
@@ -67,13 +67,12 @@ pub(super) fn permission(resource: &Resource, scope: &Scope<'_>) -> Result<Permi
     properties.require("Action")?.choice(&[("lambda:InvokeFunction", ()), ("lambda:*", ())])?;
     let name = properties.require("FunctionName")?;
     Ok(Permission {
-        function: function_named(name.text()?, scope).ok_or_else(|| {
-            name.problem(format!("{} must be a function of this template", name.what))
-        })?,
+        function: function_named(name.text()?, scope)
+            .ok_or_else(|| name.wrong("a function of this template"))?,
         principal: properties.require("Principal")?.owned()?,
         source_account: properties.optional("SourceAccount", Named::owned)?,
         source_arn: properties.optional("SourceArn", |node| {
-            ArnPattern::parse(node.text()?)
+            TextPattern::of_arn(node.text()?)
                 .ok_or_else(|| node.problem(format!("{} is not an ARN", node.what)))
         })?,
     })
@@ -98,7 +97,7 @@ fn watched(properties: &Named<'_>) -> Result<Watched, Problem> {
         return Ok(Watched {
             metric: metric(properties)?,
             fill: None,
-            statistic: statistic(&properties.require("Statistic")?)?,
+            statistic: properties.require("Statistic")?.choice(Statistic::NAMES)?,
             period_secs: period(&properties.require("Period")?)?,
         });
     };
@@ -136,7 +135,7 @@ fn watched(properties: &Named<'_>) -> Result<Watched, Problem> {
     Ok(Watched {
         metric: metric(of.only("Dimensions MetricName Namespace")?)?,
         fill: Some(Fill { id, metric_id, value: value.ok_or_else(unknown)? }),
-        statistic: statistic(&stat.require("Stat")?)?,
+        statistic: stat.require("Stat")?.choice(Statistic::NAMES)?,
         period_secs: period(&stat.require("Period")?)?,
     })
 }
@@ -157,21 +156,17 @@ fn metric(of: &Named<'_>) -> Result<MetricId, Problem> {
     })
 }
 
-fn statistic(node: &Named<'_>) -> Result<Statistic, Problem> {
-    node.choice(Statistic::NAMES)
-}
-
 fn period(node: &Named<'_>) -> Result<u64, Problem> {
     let secs = u64::from(node.number()?);
     if [10, 20, 30].contains(&secs) || (secs > 0 && secs.is_multiple_of(60)) {
         return Ok(secs);
     }
-    Err(node.problem(format!("{} must be 10, 20, 30 or a multiple of 60", node.what)))
+    Err(node.wrong("10, 20, 30 or a multiple of 60"))
 }
 
 fn threshold(node: &Named<'_>) -> Result<f64, Problem> {
     let number = node.text()?.parse().ok().filter(|number: &f64| number.is_finite());
-    number.ok_or_else(|| node.problem(format!("{} must be a number", node.what)))
+    number.ok_or_else(|| node.wrong("a number"))
 }
 
 /// A whole number of at least one.

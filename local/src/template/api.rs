@@ -1,6 +1,6 @@
 //! The HTTP API: its routes, and whom they let in.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::intrinsics::function_of;
@@ -14,24 +14,22 @@ use crate::plan::{
 /// The resources of an API, in the order of the template. They refer to each other in any order.
 #[derive(Default)]
 pub(super) struct ApiResources {
-    apis: Vec<Resource>,
-    stages: Vec<Resource>,
-    integrations: Vec<Resource>,
-    routes: Vec<Resource>,
-    authorizers: Vec<Resource>,
+    /// By their kinds.
+    lists: BTreeMap<&'static str, Vec<Resource>>,
 }
 
+const KINDS: [&str; 5] = ["Api", "Stage", "Integration", "Route", "Authorizer"];
+
 impl ApiResources {
-    /// The list that a resource of this kind belongs to, if it is one of an API.
+    /// The list that a resource of this type belongs to, if it is one of an API.
     pub(super) fn list(&mut self, kind: &str) -> Option<&mut Vec<Resource>> {
-        Some(match kind {
-            "AWS::ApiGatewayV2::Api" => &mut self.apis,
-            "AWS::ApiGatewayV2::Stage" => &mut self.stages,
-            "AWS::ApiGatewayV2::Integration" => &mut self.integrations,
-            "AWS::ApiGatewayV2::Route" => &mut self.routes,
-            "AWS::ApiGatewayV2::Authorizer" => &mut self.authorizers,
-            _ => return None,
-        })
+        let kind = kind.strip_prefix("AWS::ApiGatewayV2::")?;
+        let known = KINDS.into_iter().find(|known| *known == kind)?;
+        Some(self.lists.entry(known).or_default())
+    }
+
+    fn of(&self, kind: &str) -> &[Resource] {
+        self.lists.get(kind).map_or(&[], Vec::as_slice)
     }
 
     /// Gives each function its routes.
@@ -40,32 +38,33 @@ impl ApiResources {
         functions: &mut [Function],
         permissions: &[Permission],
     ) -> Result<(), Problem> {
-        if let [_, another, ..] = &self.apis[..] {
+        let apis = self.of("Api");
+        if let [_, another, ..] = apis {
             let text = format!("the local stack serves one HTTP API, and not {}", another.what);
-            return Err(Problem::at(another.line(), text));
+            return Err(another.problem(text));
         }
-        let api = self.apis.first();
+        let api = apis.first();
         api.map_or(Ok(()), check_api)?;
         let api = api.map_or("", |api| &api.id);
         self.check_stages(api)?;
-        for resource in &self.integrations {
+        for resource in self.of("Integration") {
             integration(resource, api)?;
         }
         let mut seen = BTreeSet::new();
-        for resource in &self.routes {
+        for resource in self.of("Route") {
             let (function, route) = self.read_route(resource, api)?;
-            let problem = |text: String| Problem::at(resource.line(), text);
             if !seen.insert(format!("{} {}", route.method, route.path)) {
-                return Err(problem(format!("two routes are {} {}", route.method, route.path)));
+                let text = format!("two routes are {} {}", route.method, route.path);
+                return Err(resource.problem(text));
             }
             let arn = execute_api_arn(api, &route.method, &route.path);
             let function = functions.iter_mut().find(|known| known.name == function);
             let function = function.ok_or_else(|| {
-                problem(format!("{} leads to a function that is not there", resource.what))
+                resource.problem(format!("{} leads to a function that is not there", resource.what))
             })?;
             let mut permissions = permissions.iter();
             if !permissions.any(|one| one.allows(API_GATEWAY, &arn, &function.name)) {
-                return Err(problem(format!(
+                return Err(resource.problem(format!(
                     "no AWS::Lambda::Permission lets {API_GATEWAY} invoke {} for {}",
                     function.name, resource.what
                 )));
@@ -77,17 +76,15 @@ impl ApiResources {
 
     /// Without a stage an API answers nothing.
     fn check_stages(&self, api: &str) -> Result<(), Problem> {
-        for stage in &self.stages {
-            check_stage(stage, api)?;
-        }
-        match (&self.stages[..], &self.routes[..]) {
+        self.of("Stage").iter().try_for_each(|stage| check_stage(stage, api))?;
+        match (self.of("Stage"), self.of("Route")) {
             ([], [route, ..]) => {
                 let text = format!("{api} has no AWS::ApiGatewayV2::Stage, so nothing answers");
-                Err(Problem::at(route.line(), text))
+                Err(route.problem(text))
             }
             ([_, another, ..], _) => {
                 let text = format!("the local stack knows one stage, and not {}", another.what);
-                Err(Problem::at(another.line(), text))
+                Err(another.problem(text))
             }
             _ => Ok(()),
         }
@@ -111,7 +108,7 @@ impl ApiResources {
         })?;
         let target = properties.require("Target")?;
         let id = target.text()?.strip_prefix("integrations/");
-        let known = id.and_then(|id| self.integrations.iter().find(|known| known.id == id));
+        let known = id.and_then(|id| self.of("Integration").iter().find(|known| known.id == id));
         let known = known.ok_or_else(|| {
             let what = &target.what;
             target.problem(format!("{what} must be integrations/ and an integration here"))
@@ -136,9 +133,8 @@ impl ApiResources {
             _ => {
                 let id = properties.require("AuthorizerId")?;
                 let name = id.text()?;
-                let known = self.authorizers.iter().find(|known| known.id == name);
-                let known = known
-                    .ok_or_else(|| id.problem(format!("{} must be an authorizer here", id.what)))?;
+                let known = self.of("Authorizer").iter().find(|known| known.id == name);
+                let known = known.ok_or_else(|| id.wrong("an authorizer here"))?;
                 Ok(Authorization::Jwt(jwt_authorizer(known, api)?))
             }
         }
@@ -167,8 +163,7 @@ fn integration(resource: &Resource, api: &str) -> Result<(String, Duration), Pro
     properties.require("PayloadFormatVersion")?.choice(&[("2.0", ())])?;
     let millis = properties.optional("TimeoutInMillis", Named::number)?.unwrap_or(30_000);
     let uri = properties.require("IntegrationUri")?;
-    let function = function_of(uri.text()?)
-        .ok_or_else(|| uri.problem(format!("{} must be !GetAtt Function.Arn", uri.what)))?;
+    let function = function_of(uri.text()?).ok_or_else(|| uri.wrong("!GetAtt Function.Arn"))?;
     Ok((function.to_owned(), Duration::from_millis(millis.into())))
 }
 

@@ -10,38 +10,32 @@ use crate::plan::{
     ACCOUNT_ID, Pattern, REGION, RetryPolicy, Schedule, StartingPosition, StreamMapping, stream_arn,
 };
 
-/// What invokes one function, but for the HTTP API.
-#[derive(Debug, Default)]
-pub(super) struct FunctionEvents {
-    pub(super) streams: Vec<StreamMapping>,
-    pub(super) schedules: Vec<Schedule>,
-}
-
-impl FunctionEvents {
-    /// Reads the events of a function; those that are disabled are left out.
-    pub(super) fn read(function: &Resource, properties: &Named<'_>) -> Result<Self, Problem> {
-        let mut read = Self::default();
-        let Some(events) = properties.get("Events") else { return Ok(read) };
-        for (name, event) in events.node.entries(&events.what)? {
-            let what = format!("event {name} of {}", function.id);
-            let event = Named::of(event, what.clone(), "Type Properties")?;
-            let properties = Named { what, ..event.require("Properties")? };
-            // SAM names the resource of an event like this.
-            let id = format!("{}{name}", function.id);
-            let kind = event.require("Type")?;
-            match kind.text()? {
-                "DynamoDB" => read.streams.extend(stream_mapping(&properties)?),
-                "Schedule" => read.schedules.push(schedule(id, &properties)?),
-                unknown => {
-                    let what = event.what;
-                    return Err(kind.problem(format!(
-                        "the local stack does not know the event type {unknown} of {what}"
-                    )));
-                }
+/// Reads the streams and the schedules that invoke a function; those that are disabled are left out.
+pub(super) fn events(
+    function: &Resource,
+    properties: &Named<'_>,
+) -> Result<(Vec<StreamMapping>, Vec<Schedule>), Problem> {
+    let (mut streams, mut schedules) = (Vec::new(), Vec::new());
+    let Some(events) = properties.get("Events") else { return Ok((streams, schedules)) };
+    for (name, event) in events.node.entries(&events.what)? {
+        let what = format!("event {name} of {}", function.id);
+        let event = Named::of(event, what.clone(), "Type Properties")?;
+        let properties = Named { what, ..event.require("Properties")? };
+        // SAM names the resource of an event like this.
+        let id = format!("{}{name}", function.id);
+        let kind = event.require("Type")?;
+        match kind.text()? {
+            "DynamoDB" => streams.extend(stream_mapping(&properties)?),
+            "Schedule" => schedules.push(schedule(id, &properties)?),
+            unknown => {
+                let what = event.what;
+                return Err(kind.problem(format!(
+                    "the local stack does not know the event type {unknown} of {what}"
+                )));
             }
         }
-        Ok(read)
     }
+    Ok((streams, schedules))
 }
 
 const STREAM_PROPERTIES: &str = "BatchSize BisectBatchOnFunctionError DestinationConfig Enabled FilterCriteria \

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::events::FunctionEvents;
+use super::events::events;
 use super::named::Named;
 use super::resource::Resource;
 use super::yaml::Problem;
@@ -23,7 +23,7 @@ pub(super) fn function(resource: &Resource) -> Result<Function, Problem> {
         let text = format!("Timeout of {} must be at least one second", properties.what);
         return Err(properties.problem(text));
     }
-    let FunctionEvents { streams, schedules } = FunctionEvents::read(resource, &properties)?;
+    let (streams, schedules) = events(resource, &properties)?;
     let logging = properties.get("LoggingConfig");
     let logging = |name: &str| logging.as_ref().and_then(|logging| logging.get(name));
     let traces = [("Active", true), ("PassThrough", false)];

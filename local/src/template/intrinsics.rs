@@ -52,9 +52,8 @@ impl Scope<'_> {
     }
 
     fn call(&self, name: &str, argument: &Node) -> Result<Option<Node>, Problem> {
-        let line = argument.line;
         let text = match name {
-            "Ref" => match self.reference(argument.as_text("Ref")?, line)? {
+            "Ref" => match self.reference(argument.as_text("Ref")?, argument)? {
                 Some(text) => text,
                 None => return Ok(None),
             },
@@ -65,94 +64,89 @@ impl Scope<'_> {
             "Fn::FindInMap" => return self.find_in_map(argument).map(Some),
             _ => {
                 let text = format!("the local stack does not know the intrinsic {name} here");
-                return Err(Problem::at(line, text));
+                return Err(argument.problem(text));
             }
         };
-        Ok(Some(Node::text(line, text)))
+        Ok(Some(Node::text(argument.line, text)))
     }
 
-    /// The value of `!Ref name`; `None` is `AWS::NoValue`.
-    fn reference(&self, name: &str, line: usize) -> Result<Option<String>, Problem> {
-        let pseudo = match name {
+    /// The value of `!Ref name`, which is `at` a node; `None` is `AWS::NoValue`.
+    fn reference(&self, name: &str, at: &Node) -> Result<Option<String>, Problem> {
+        let kind = self.resources.get(name).map(String::as_str);
+        Ok(Some(match name {
             "AWS::NoValue" => return Ok(None),
-            "AWS::AccountId" => Some(ACCOUNT_ID.to_owned()),
-            "AWS::Partition" => Some("aws".to_owned()),
-            "AWS::Region" => Some(REGION.to_owned()),
-            "AWS::StackId" => Some(stack_id()),
-            "AWS::StackName" => Some("dynashard".to_owned()),
-            "AWS::URLSuffix" => Some("amazonaws.com".to_owned()),
-            _ => None,
-        };
-        if self.resources.get(name).is_some_and(|kind| kind == ALARM) {
-            let text = format!(
-                "the local stack does not know the !Ref of an alarm: write the AlarmName of \
-                 {name} out"
-            );
-            return Err(Problem::at(line, text));
-        }
-        // The `!Ref` of every other resource that the stack knows is its logical id.
-        let resource = || {
-            let kind = self.resources.get(name)?;
-            Some(if kind == QUEUE { queue_url(name) } else { name.to_owned() })
-        };
-        pseudo
-            .or_else(|| self.parameters.get(name).cloned())
-            .or_else(resource)
-            .map(Some)
-            .ok_or_else(|| {
-                let text = format!(
-                    "{name} is not a parameter, resource or pseudo parameter that the local stack knows"
-                );
-                Problem::at(line, text)
-            })
+            "AWS::AccountId" => ACCOUNT_ID.to_owned(),
+            "AWS::Partition" => "aws".to_owned(),
+            "AWS::Region" => REGION.to_owned(),
+            "AWS::StackId" => {
+                // A real one ends in a UUID that is drawn with the stack.
+                const UUID: &str = "00000000-0000-4000-8000-000000000000";
+                format!("arn:aws:cloudformation:{REGION}:{ACCOUNT_ID}:stack/dynashard/{UUID}")
+            }
+            "AWS::StackName" => "dynashard".to_owned(),
+            "AWS::URLSuffix" => "amazonaws.com".to_owned(),
+            _ if kind == Some(ALARM) => {
+                return Err(at.problem(format!(
+                    "the local stack does not know the !Ref of an alarm: write the AlarmName of \
+                     {name} out"
+                )));
+            }
+            _ => match (self.parameters.get(name), kind) {
+                (Some(value), _) => value.clone(),
+                (None, Some(QUEUE)) => {
+                    format!("https://sqs.{REGION}.amazonaws.com/{ACCOUNT_ID}/{name}")
+                }
+                // The `!Ref` of every other resource that the stack knows is its logical id.
+                (None, Some(_)) => name.to_owned(),
+                (None, None) => {
+                    return Err(at.problem(format!(
+                        "{name} is not a parameter, resource or pseudo parameter that the local stack knows"
+                    )));
+                }
+            },
+        }))
     }
 
     /// The value of `!GetAtt`, written as `Id.Attribute` or as a list.
     fn attribute(&self, argument: &Node) -> Result<String, Problem> {
-        let line = argument.line;
         let path = match &argument.value {
-            Value::List(parts) => parts
-                .iter()
-                .map(|part| part.as_text("Fn::GetAtt"))
-                .collect::<Result<Vec<_>, _>>()?
-                .join("."),
+            Value::List(parts) => {
+                let parts = parts.iter().map(|part| part.as_text("Fn::GetAtt"));
+                parts.collect::<Result<Vec<_>, _>>()?.join(".")
+            }
             _ => argument.as_text("Fn::GetAtt")?.to_owned(),
         };
         let Some((id, attribute)) = path.split_once('.') else {
             let text = format!("Fn::GetAtt takes Resource.Attribute, not {path}");
-            return Err(Problem::at(line, text));
+            return Err(argument.problem(text));
         };
         let Some(kind) = self.resources.get(id) else {
-            return Err(Problem::at(line, format!("the template has no resource {id}")));
+            return Err(argument.problem(format!("the template has no resource {id}")));
         };
         attribute_of(kind, id, attribute).ok_or_else(|| {
-            let text = format!(
+            argument.problem(format!(
                 "the local stack does not know the attribute {attribute} of {id}, a {kind}"
-            );
-            Problem::at(line, text)
+            ))
         })
     }
 
     /// The value of `!Sub`, of the form that is a text.
     fn substitute(&self, argument: &Node) -> Result<String, Problem> {
-        let line = argument.line;
         let mut rest = argument.as_text("Fn::Sub")?;
         let mut result = String::with_capacity(rest.len());
         while let Some((before, after)) = rest.split_once("${") {
             result.push_str(before);
             let Some((name, after)) = after.split_once('}') else {
-                return Err(Problem::at(line, "a ${ in Fn::Sub is not closed"));
+                return Err(argument.problem("a ${ in Fn::Sub is not closed"));
             };
             rest = after;
             if let Some(literal) = name.strip_prefix('!') {
-                result.push_str("${");
-                result.push_str(literal);
-                result.push('}');
+                result.extend(["${", literal, "}"]);
             } else if name.contains('.') {
-                result.push_str(&self.attribute(&Node::text(line, name))?);
+                result.push_str(&self.attribute(&Node::text(argument.line, name))?);
             } else {
-                let value = self.reference(name, line)?;
-                result.push_str(&value.ok_or_else(|| Problem::at(line, no_value(name)))?);
+                let none = || argument.problem(format!("{name} has no value here"));
+                result.push_str(&self.reference(name, argument)?.ok_or_else(none)?);
             }
         }
         result.push_str(rest);
@@ -161,43 +155,48 @@ impl Scope<'_> {
 
     fn choose(&self, argument: &Node) -> Result<Option<Node>, Problem> {
         let [condition, yes, no] = argument.items("Fn::If")? else {
-            let text = "Fn::If takes a condition and two values";
-            return Err(Problem::at(argument.line, text));
+            return Err(argument.problem("Fn::If takes a condition and two values"));
         };
         let name = condition.as_text("the condition of Fn::If")?;
         let holds = self.holds(name, condition.line)?;
         self.resolve(if holds { yes } else { no })
     }
 
+    /// The texts that an intrinsic takes, so many of them, with their own intrinsics evaluated.
+    fn operands<const N: usize>(
+        &self,
+        argument: &Node,
+        name: &str,
+        takes: &str,
+    ) -> Result<[String; N], Problem> {
+        let resolved = self.resolve(argument)?;
+        let operands = resolved.as_ref().map_or(Ok(&[][..]), |node| node.items(name))?;
+        let wrong = || argument.problem(format!("{name} takes {takes}"));
+        let operands = <&[Node; N]>::try_from(operands).map_err(|_| wrong())?;
+        let texts = operands.iter().map(|node| node.as_text(name).map(str::to_owned));
+        texts.collect::<Result<Vec<_>, _>>()?.try_into().map_err(|_| wrong())
+    }
+
     /// The parts of a text between separators.
     fn split(&self, argument: &Node) -> Result<Node, Problem> {
-        let resolved = self.resolve(argument)?;
-        let operands = resolved.as_ref().map_or(Ok(&[][..]), |node| node.items("Fn::Split"))?;
-        let [separator, text] = operands else {
-            return Err(Problem::at(argument.line, "Fn::Split takes a separator and a text"));
-        };
-        let (separator, text) = (separator.as_text("Fn::Split")?, text.as_text("Fn::Split")?);
+        const TAKES: &str = "a separator and a text";
+        let [separator, text] = self.operands(argument, "Fn::Split", TAKES)?;
         if separator.is_empty() {
-            return Err(Problem::at(argument.line, "Fn::Split takes a separator and a text"));
+            return Err(argument.problem(format!("Fn::Split takes {TAKES}")));
         }
-        let parts = text.split(separator).map(|part| Node::text(argument.line, part));
+        let parts = text.split(&separator).map(|part| Node::text(argument.line, part));
         Ok(Node { line: argument.line, value: Value::List(parts.collect()) })
     }
 
     /// The value of a map of the section `Mappings`, by two keys.
     fn find_in_map(&self, argument: &Node) -> Result<Node, Problem> {
-        let resolved = self.resolve(argument)?;
-        let operands = resolved.as_ref().map_or(Ok(&[][..]), |node| node.items("Fn::FindInMap"))?;
-        let [_, _, _] = operands else {
-            return Err(Problem::at(argument.line, "Fn::FindInMap takes a map and two keys"));
-        };
+        let keys: [_; 3] = self.operands(argument, "Fn::FindInMap", "a map and two keys")?;
         let mut found = self.mappings;
-        for key in operands {
-            let key = key.as_text("Fn::FindInMap")?;
-            found = found.and_then(|node| node.get(key));
+        for key in keys {
+            found = found.and_then(|node| node.get(&key));
             if found.is_none() {
                 let text = format!("Mappings has no {key} where Fn::FindInMap looks for it");
-                return Err(Problem::at(argument.line, text));
+                return Err(argument.problem(text));
             }
         }
         let found = found.map(|node| node.as_text("a value of Mappings")).transpose()?;
@@ -215,22 +214,21 @@ impl Scope<'_> {
         // Conditions may refer to each other, even in a circle.
         const MAX_DEPTH: usize = 32;
         if depth > MAX_DEPTH {
-            return Err(Problem::at(node.line, "the conditions refer to each other in a circle"));
+            return Err(node.problem("the conditions refer to each other in a circle"));
         }
         let Some((name, argument)) = intrinsic(node) else {
-            return Err(Problem::at(node.line, "a condition must be an intrinsic function"));
+            return Err(node.problem("a condition must be an intrinsic function"));
         };
         match name {
             "Condition" => self.condition(argument.as_text("Condition")?, argument.line, depth + 1),
             "Fn::Not" => match argument.items(name)? {
                 [operand] => Ok(!self.test(operand, depth + 1)?),
-                _ => Err(Problem::at(argument.line, "Fn::Not takes one condition")),
+                _ => Err(argument.problem("Fn::Not takes one condition")),
             },
             "Fn::And" | "Fn::Or" => {
                 let operands = argument.items(name)?;
                 if !(2..=10).contains(&operands.len()) {
-                    let text = format!("{name} takes two to ten conditions");
-                    return Err(Problem::at(argument.line, text));
+                    return Err(argument.problem(format!("{name} takes two to ten conditions")));
                 }
                 // Each is evaluated, so that a mistake in one shows whatever the others say.
                 let operands = operands.iter().map(|operand| self.test(operand, depth + 1));
@@ -239,17 +237,13 @@ impl Scope<'_> {
                 Ok(if held.contains(&decides) { decides } else { !decides })
             }
             "Fn::Equals" => {
-                let operands = self.resolve(argument)?;
-                let operands = operands.as_ref().map_or(Ok(&[][..]), |node| node.items(name))?;
-                match operands {
-                    [left, right] => Ok(left.as_text(name)? == right.as_text(name)?),
-                    _ => Err(Problem::at(argument.line, "Fn::Equals takes two values")),
-                }
+                let [left, right] = self.operands(argument, name, "two values")?;
+                Ok(left == right)
             }
             _ => {
                 let text =
                     format!("the local stack does not know the intrinsic {name} in a condition");
-                Err(Problem::at(node.line, text))
+                Err(node.problem(text))
             }
         }
     }
@@ -257,62 +251,33 @@ impl Scope<'_> {
 
 /// The name and the argument of the intrinsic that `node` is, if it is one. The name may be unknown.
 fn intrinsic(node: &Node) -> Option<(&str, &Node)> {
-    match &node.value {
-        Value::Map(entries) => match entries.as_slice() {
-            [(name, argument)]
-                if name == "Ref" || name == "Condition" || name.starts_with("Fn::") =>
-            {
-                Some((name, argument))
-            }
-            _ => None,
-        },
-        _ => None,
-    }
+    let Value::Map(entries) = &node.value else { return None };
+    let [(name, argument)] = entries.as_slice() else { return None };
+    let is_one = name == "Ref" || name == "Condition" || name.starts_with("Fn::");
+    is_one.then_some((name, argument))
 }
 
 const QUEUE: &str = "AWS::SQS::Queue";
 
-/// The id of the stack. A real one ends in a UUID that is drawn with the stack.
-fn stack_id() -> String {
-    const UUID: &str = "00000000-0000-4000-8000-000000000000";
-    format!("arn:aws:cloudformation:{REGION}:{ACCOUNT_ID}:stack/dynashard/{UUID}")
-}
-
-/// The value of `!Ref` for a queue.
-fn queue_url(id: &str) -> String {
-    format!("https://sqs.{REGION}.amazonaws.com/{ACCOUNT_ID}/{id}")
-}
-
 /// The value of `!GetAtt`, if the stack knows the attribute.
 fn attribute_of(kind: &str, id: &str, attribute: &str) -> Option<String> {
-    match (kind, attribute) {
-        (_, "Arn") => arn(kind, id),
+    Some(match (kind, attribute) {
+        ("AWS::DynamoDB::Table", "Arn") => table_arn(id),
         // The label is not known before the engine has made the table, and nothing needs it: a
         // mapping finds its stream by the table.
-        ("AWS::DynamoDB::Table", "StreamArn") => Some(stream_arn(id, TEMPLATE_LABEL)),
-        (QUEUE, "QueueName") => Some(id.to_owned()),
-        _ => None,
-    }
-}
-
-/// The ARN of a resource in the shape that AWS gives it.
-fn arn(kind: &str, id: &str) -> Option<String> {
-    let place = format!("{REGION}:{ACCOUNT_ID}");
-    match kind {
-        "AWS::DynamoDB::Table" => Some(table_arn(id)),
-        ROLE => Some(role_arn(id)),
-        "AWS::Logs::LogGroup" => Some(format!("arn:aws:logs:{place}:log-group:{id}:*")),
-        QUEUE => Some(queue_arn(id)),
-        FUNCTION => Some(function_arn(id)),
-        _ => None,
-    }
+        ("AWS::DynamoDB::Table", "StreamArn") => stream_arn(id, TEMPLATE_LABEL),
+        (ROLE, "Arn") => role_arn(id),
+        ("AWS::Logs::LogGroup", "Arn") => {
+            format!("arn:aws:logs:{REGION}:{ACCOUNT_ID}:log-group:{id}:*")
+        }
+        (QUEUE, "Arn") => queue_arn(id),
+        (QUEUE, "QueueName") => id.to_owned(),
+        (FUNCTION, "Arn") => function_arn(id),
+        _ => return None,
+    })
 }
 
 /// The name of the function that has this ARN.
 pub(super) fn function_of(arn: &str) -> Option<&str> {
     arn.rsplit(':').next().filter(|name| function_arn(name) == arn)
-}
-
-fn no_value(name: &str) -> String {
-    format!("{name} has no value here")
 }

@@ -33,7 +33,7 @@ use table::table;
 use yaml::{Node, Problem};
 
 use crate::StartError;
-use crate::plan::{Alarm, Function, Plan, Role, Table};
+use crate::plan::{Alarm, Plan, StreamMapping};
 
 /// Where a template comes from.
 #[derive(Clone, Debug)]
@@ -159,13 +159,13 @@ fn read(root: &Node, parameters: BTreeMap<String, String>) -> Result<Plan, Probl
             }
         }
     }
-    check_roles(&functions, &roles)?;
     api.route(&mut functions, &permissions)?;
-    check_streams(&functions, &tables, &queues)?;
     if let Some(outputs) = root.get("Outputs") {
         scope.resolve(outputs)?;
     }
-    Ok(Plan { parameters, tables, queues, functions, alarms, roles, permissions })
+    let plan = Plan { parameters, tables, queues, functions, alarms, roles, permissions };
+    check(&plan)?;
+    Ok(plan)
 }
 
 const TRANSFORM: &str = "AWS::Serverless-2016-10-31";
@@ -185,45 +185,32 @@ const WITHOUT_EFFECT: [&str; 3] = [
 ];
 
 fn declared_parameters(root: &Node) -> Result<Vec<Parameter>, Problem> {
-    let Some(parameters) = root.get("Parameters") else {
-        return Ok(Vec::new());
-    };
-    parameters
-        .entries("Parameters")?
-        .iter()
-        .map(|(name, node)| Parameter::read(name, node))
-        .collect()
+    let parameters = root.get("Parameters").map(|node| node.entries("Parameters")).transpose()?;
+    let parameters = parameters.into_iter().flatten();
+    parameters.map(|(name, node)| Parameter::read(name, node)).collect()
 }
 
 const QUEUE_PROPERTIES: &str = "KmsMasterKeyId MessageRetentionPeriod SqsManagedSseEnabled Tags";
 
-/// The role of a function must be of the template: the stack knows the policies of no other.
-fn check_roles(functions: &[Function], roles: &[Role]) -> Result<(), Problem> {
-    for function in functions {
+/// The role of a function must be of the template: the stack knows the policies of no other. A mapping must read a table
+/// that has a stream, and discard into a queue of the template.
+fn check(plan: &Plan) -> Result<(), Problem> {
+    for function in &plan.functions {
         if let Some((role, line)) = &function.role
-            && !roles.iter().any(|known| known.name == *role)
+            && !plan.roles.iter().any(|known| known.name == *role)
         {
             let text =
                 format!("the template has no role {role}, which {} is to have", function.name);
             return Err(Problem::at(*line, text));
         }
-    }
-    Ok(())
-}
-
-/// A mapping must read a table that has a stream, and discard into a queue of the template.
-fn check_streams(
-    functions: &[Function],
-    tables: &[Table],
-    queues: &[String],
-) -> Result<(), Problem> {
-    for mapping in functions.iter().flat_map(|function| &function.streams) {
-        if !tables.iter().any(|table| table.name == mapping.table && table.has_stream()) {
-            let text = format!("{} is not a table with a StreamSpecification", mapping.table);
-            return Err(Problem::at(mapping.line, text));
-        }
-        if let Some(queue) = mapping.on_failure.as_ref().filter(|queue| !queues.contains(queue)) {
-            return Err(Problem::at(mapping.line, format!("the template has no queue {queue}")));
+        for StreamMapping { table, on_failure, line, .. } in &function.streams {
+            if !plan.tables.iter().any(|known| known.name == *table && known.has_stream()) {
+                let text = format!("{table} is not a table with a StreamSpecification");
+                return Err(Problem::at(*line, text));
+            }
+            if let Some(queue) = on_failure.as_ref().filter(|queue| !plan.queues.contains(queue)) {
+                return Err(Problem::at(*line, format!("the template has no queue {queue}")));
+            }
         }
     }
     Ok(())

@@ -35,7 +35,12 @@ impl<'a> Named<'a> {
 
     /// What is wrong here.
     pub(super) fn problem(&self, text: impl Into<String>) -> Problem {
-        Problem::at(self.node.line, text)
+        self.node.problem(text)
+    }
+
+    /// This is not what it has to be.
+    pub(super) fn wrong(&self, expected: &str) -> Problem {
+        self.node.wrong(&self.what, expected)
     }
 
     /// The entry `name`.
@@ -78,15 +83,18 @@ impl<'a> Named<'a> {
     }
 
     pub(super) fn number(&self) -> Result<u32, Problem> {
-        self.node.as_number(&self.what)
+        self.text()?.parse().map_err(|_| self.wrong("a whole number"))
     }
 
+    /// A whole number within `range`, which may reach below zero.
     pub(super) fn number_in(&self, range: RangeInclusive<i32>) -> Result<i32, Problem> {
-        self.node.as_number_in(&self.what, range)
+        let number = self.text()?.parse().ok().filter(|number| range.contains(number));
+        let (least, greatest) = range.into_inner();
+        number.ok_or_else(|| self.wrong(&format!("a whole number from {least} to {greatest}")))
     }
 
     pub(super) fn flag(&self) -> Result<bool, Problem> {
-        self.node.as_bool(&self.what)
+        self.text()?.parse().map_err(|_| self.wrong("true or false"))
     }
 
     /// What stands for the text of the node among `known`.
@@ -94,13 +102,12 @@ impl<'a> Named<'a> {
         let given = self.text()?;
         let found = known.iter().find(|(name, _)| *name == given);
         found.map(|(_, meant)| *meant).ok_or_else(|| {
-            let names = known.iter().map(|(name, _)| *name).collect::<Vec<_>>();
-            let names = match names.split_last() {
-                Some((last, [])) => (*last).to_owned(),
-                Some((last, others)) => format!("{} or {last}", others.join(", ")),
-                None => String::new(),
+            let names = known.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
+            let names = match names.rsplit_once(", ") {
+                Some((others, last)) => format!("{others} or {last}"),
+                None => names,
             };
-            self.problem(format!("{} must be {names} here, not {given}", self.what))
+            self.wrong(&format!("{names} here, not {given}"))
         })
     }
 }

@@ -47,6 +47,9 @@ pub(super) fn values(
         .collect()
 }
 
+/// The least and the greatest, if there are any.
+type Bounds = (Option<f64>, Option<f64>);
+
 /// One declared parameter.
 #[derive(Debug)]
 pub(super) struct Parameter {
@@ -56,9 +59,9 @@ pub(super) struct Parameter {
     allowed_values: Option<Vec<String>>,
     allowed_pattern: Option<Regex>,
     /// The least and the greatest number.
-    bounds: (Option<f64>, Option<f64>),
+    bounds: Bounds,
     /// The least and the greatest length in characters.
-    lengths: (Option<usize>, Option<usize>),
+    lengths: Bounds,
     constraint_description: Option<String>,
 }
 
@@ -82,12 +85,12 @@ impl Parameter {
             allowed_values: parameter.optional("AllowedValues", Named::texts)?,
             allowed_pattern: parameter.optional("AllowedPattern", whole_match)?,
             bounds: (
-                parameter.optional("MinValue", parsed)?,
-                parameter.optional("MaxValue", parsed)?,
+                parameter.optional("MinValue", number)?,
+                parameter.optional("MaxValue", number)?,
             ),
             lengths: (
-                parameter.optional("MinLength", parsed)?,
-                parameter.optional("MaxLength", parsed)?,
+                parameter.optional("MinLength", length)?,
+                parameter.optional("MaxLength", length)?,
             ),
             constraint_description: parameter.optional("ConstraintDescription", Named::owned)?,
         };
@@ -101,19 +104,14 @@ impl Parameter {
     }
 
     fn allows(&self, value: &str) -> bool {
-        let in_bounds = || {
-            let number = value.parse::<f64>().ok().filter(|number| number.is_finite());
-            let (least, greatest) = self.bounds;
-            number.is_some_and(|number| {
-                least.is_none_or(|least| number >= least)
-                    && greatest.is_none_or(|greatest| number <= greatest)
-            })
+        let within = |number: f64, (least, greatest): Bounds| {
+            least.is_none_or(|least| number >= least)
+                && greatest.is_none_or(|greatest| number <= greatest)
         };
-        let length = value.chars().count();
-        let (shortest, longest) = self.lengths;
-        (!self.is_number || in_bounds())
-            && shortest.is_none_or(|shortest| length >= shortest)
-            && longest.is_none_or(|longest| length <= longest)
+        let number = value.parse::<f64>().ok().filter(|number| number.is_finite());
+        let length = u32::try_from(value.chars().count()).unwrap_or(u32::MAX);
+        (!self.is_number || number.is_some_and(|number| within(number, self.bounds)))
+            && within(length.into(), self.lengths)
             && self
                 .allowed_values
                 .as_ref()
@@ -132,13 +130,10 @@ impl Parameter {
         if let Some(pattern) = &self.allowed_pattern {
             return format!("a value that matches {pattern}");
         }
-        let kind = if self.is_number { "a number" } else { "a string" };
-        let (unit, least, greatest) = if self.is_number {
-            let (least, greatest) = self.bounds;
-            ("", least.map(|n| n.to_string()), greatest.map(|n| n.to_string()))
+        let (kind, unit, (least, greatest)) = if self.is_number {
+            ("a number", "", self.bounds)
         } else {
-            let (shortest, longest) = self.lengths;
-            (" characters", shortest.map(|n| n.to_string()), longest.map(|n| n.to_string()))
+            ("a string", " characters", self.lengths)
         };
         match (least, greatest) {
             (Some(least), Some(greatest)) => format!("{kind} from {least} to {greatest}{unit}"),
@@ -158,7 +153,10 @@ fn whole_match(pattern: &Named<'_>) -> Result<Regex, Problem> {
         .map_err(|error| pattern.problem(format!("{}: {error}", pattern.what)))
 }
 
-fn parsed<T: std::str::FromStr>(node: &Named<'_>) -> Result<T, Problem> {
-    let parsed = node.text()?.parse();
-    parsed.map_err(|_| node.problem(format!("{} must be a number", node.what)))
+fn number(node: &Named<'_>) -> Result<f64, Problem> {
+    node.text()?.parse().map_err(|_| node.wrong("a number"))
+}
+
+fn length(node: &Named<'_>) -> Result<f64, Problem> {
+    node.text()?.parse::<u32>().map(f64::from).map_err(|_| node.wrong("a number"))
 }

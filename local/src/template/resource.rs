@@ -40,9 +40,9 @@ impl Resource {
         Named::of(&self.properties, self.what.clone(), known)
     }
 
-    /// Where its properties begin.
-    pub(super) fn line(&self) -> usize {
-        self.properties.line
+    /// What is wrong with it.
+    pub(super) fn problem(&self, text: impl Into<String>) -> Problem {
+        self.properties.problem(text)
     }
 
     pub(super) fn metadata(&self) -> Named<'_> {

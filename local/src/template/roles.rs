@@ -4,7 +4,7 @@ use super::named::Named;
 use super::resource::Resource;
 use super::yaml::{Problem, Value};
 use crate::plan::{
-    Effect, ResourcePattern, Role, Statement, TextPattern, is_known_action, unchecked,
+    Effect, Role, Statement, TextPattern, is_known_action, resource_pattern, unchecked,
 };
 
 /// What a role may say. A boundary takes away and grants nothing: that of infra/deploy-role.yaml leaves what the template
@@ -44,7 +44,7 @@ fn statement(node: &Named<'_>, role: &str) -> Result<Statement, Problem> {
     for resource in one_or_more(node.require("Resource")?)? {
         let (what, text) = (&resource.what, resource.text()?);
         resources.push(
-            ResourcePattern::parse(text).ok_or_else(|| {
+            resource_pattern(text).ok_or_else(|| {
                 resource.problem(format!("{what} is neither * nor an ARN: {text}"))
             })?,
         );

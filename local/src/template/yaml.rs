@@ -1,7 +1,5 @@
 //! A template as a tree of YAML nodes that know their lines, with every intrinsic in its long form.
 
-use std::ops::RangeInclusive;
-
 use saphyr_parser::{Event, Parser, ScalarStyle, Span, StrInput, Tag};
 
 /// What is wrong with a template, and the line (1-based) if it is known.
@@ -67,7 +65,7 @@ impl Node {
     /// The entry `name`, which `what` must have.
     pub(super) fn require(&self, name: &str, what: &str) -> Result<&Self, Problem> {
         self.entries(what)?;
-        self.get(name).ok_or_else(|| Problem::at(self.line, format!("{what} has no {name}")))
+        self.get(name).ok_or_else(|| self.problem(format!("{what} has no {name}")))
     }
 
     pub(super) fn entries(&self, what: &str) -> Result<&[(String, Self)], Problem> {
@@ -91,37 +89,13 @@ impl Node {
         }
     }
 
-    pub(super) fn as_number(&self, what: &str) -> Result<u32, Problem> {
-        self.as_text(what)?.parse().map_err(|_| self.wrong(what, "a whole number"))
-    }
-
-    /// A whole number within `range`, which may reach below zero.
-    pub(super) fn as_number_in(
-        &self,
-        what: &str,
-        range: RangeInclusive<i32>,
-    ) -> Result<i32, Problem> {
-        let number = self.as_text(what)?.parse().ok().filter(|number| range.contains(number));
-        number.ok_or_else(|| {
-            let (least, greatest) = range.into_inner();
-            self.wrong(what, &format!("a whole number from {least} to {greatest}"))
-        })
-    }
-
-    pub(super) fn as_bool(&self, what: &str) -> Result<bool, Problem> {
-        match self.as_text(what)? {
-            "true" => Ok(true),
-            "false" => Ok(false),
-            _ => Err(self.wrong(what, "true or false")),
-        }
-    }
-
     /// Refuses entries whose names are not among the words of `known`, so that nothing in the template is ignored silently.
     pub(super) fn only(&self, what: &str, known: &str) -> Result<(), Problem> {
         for (name, node) in self.entries(what)? {
             if known.split(' ').all(|known| known != name) {
-                let text = format!("the local stack does not know the property {name} of {what}");
-                return Err(Problem::at(node.line, text));
+                return Err(node.problem(format!(
+                    "the local stack does not know the property {name} of {what}"
+                )));
             }
         }
         Ok(())
@@ -154,28 +128,21 @@ impl Node {
         }
     }
 
-    fn wrong(&self, what: &str, expected: &str) -> Problem {
-        Problem::at(self.line, format!("{what} must be {expected}"))
+    /// What is wrong here.
+    pub(super) fn problem(&self, text: impl Into<String>) -> Problem {
+        Problem::at(self.line, text)
+    }
+
+    pub(super) fn wrong(&self, what: &str, expected: &str) -> Problem {
+        self.problem(format!("{what} must be {expected}"))
     }
 }
 
 /// Deep enough for any template; without a limit, a hostile one overflows the stack.
 const MAX_DEPTH: usize = 64;
 
-/// Tags of intrinsics that the local stack evaluates, with their long forms.
-const INTRINSICS: [(&str, &str); 11] = [
-    ("Ref", "Ref"),
-    ("Condition", "Condition"),
-    ("GetAtt", "Fn::GetAtt"),
-    ("Sub", "Fn::Sub"),
-    ("If", "Fn::If"),
-    ("Split", "Fn::Split"),
-    ("FindInMap", "Fn::FindInMap"),
-    ("Equals", "Fn::Equals"),
-    ("Not", "Fn::Not"),
-    ("And", "Fn::And"),
-    ("Or", "Fn::Or"),
-];
+/// The tags of intrinsics that the local stack evaluates, but for `Ref` and `Condition`, whose long forms are no functions.
+const FUNCTIONS: &str = "GetAtt Sub If Split FindInMap Equals Not And Or";
 
 /// Builds nodes from the parser's events.
 struct Reader<'input> {
@@ -273,12 +240,12 @@ impl<'input> Reader<'input> {
 
 /// `!Sub x` as `{"Fn::Sub": x}`.
 fn long_form(tag: &Tag, node: Node) -> Result<Node, Problem> {
-    let line = node.line;
-    let long = INTRINSICS.iter().find(|(short, _)| tag.handle == "!" && tag.suffix == *short);
-    match long {
-        Some((_, long)) => Ok(Node { line, value: Value::Map(vec![((*long).to_owned(), node)]) }),
-        None => {
-            Err(Problem::at(line, format!("the local stack does not know the intrinsic {tag}")))
-        }
-    }
+    let name = match tag.suffix.as_str() {
+        _ if tag.handle != "!" => None,
+        name @ ("Ref" | "Condition") => Some(name.to_owned()),
+        name if FUNCTIONS.split(' ').any(|known| known == name) => Some(format!("Fn::{name}")),
+        _ => None,
+    };
+    let unknown = || node.problem(format!("the local stack does not know the intrinsic {tag}"));
+    Ok(Node { line: node.line, value: Value::Map(vec![(name.ok_or_else(unknown)?, node)]) })
 }

@@ -3,26 +3,17 @@
 use std::time::Duration;
 
 use aws_config::SdkConfig;
-use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::Builder;
 use aws_smithy_http_client::Connector;
 use aws_smithy_http_client::proxy::ProxyConfig;
 use aws_smithy_http_client::tls::rustls_provider::CryptoMode;
 use aws_smithy_http_client::tls::{Provider, TlsContext};
 use aws_smithy_runtime_api::client::http::HttpConnectorSettings;
-use dynashard_aws::ServerClock;
 use dynashard_aws::client::{ATTEMPT_TIMEOUT, config_within};
-use dynashard_aws::interceptors::DateWatch;
 
 /// An operator may be far from the region. It is shorter than [`ATTEMPT_TIMEOUT`], so that a missing
 /// connection is not taken for a missing answer.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(4);
-
-/// A client of DynamoDB for an operator's command.
-pub(crate) fn client_of_operator(config: &SdkConfig, server_clock: ServerClock) -> Client {
-    let config = config_of_operator(config).interceptor(DateWatch::new(server_clock));
-    Client::from_conf(config.build())
-}
 
 /// How an operator's command asks DynamoDB: each request is sent once.
 pub(crate) fn config_of_operator(config: &SdkConfig) -> Builder {
@@ -46,6 +37,7 @@ pub(crate) fn connector(proxies: ProxyConfig) -> Connector {
 #[cfg(test)]
 mod tests {
     use aws_config::BehaviorVersion;
+    use aws_sdk_dynamodb::Client;
     use aws_sdk_dynamodb::config::{Credentials, Region};
     use aws_smithy_runtime_api::client::http::{
         HttpConnector, HttpConnectorFuture, SharedHttpConnector, http_client_fn,

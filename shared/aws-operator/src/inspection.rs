@@ -1,16 +1,16 @@
 //! What DynamoDB says of tables, for an operator who wants to know whether all is in place.
 
 use std::collections::HashMap;
-use std::fmt;
 
 use aws_sdk_dynamodb::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_dynamodb::types::{
-    AttributeValue, ContributorInsightsStatus, DestinationStatus, IndexStatus, KeySchemaElement,
-    KeyType, PointInTimeRecoveryStatus, ProjectionType, StreamViewType, TableDescription,
-    TableStatus, TimeToLiveStatus,
+    AttributeValue, ContributorInsightsStatus, DestinationStatus, IndexStatus, KeyType,
+    LocalSecondaryIndexDescription, PointInTimeRecoveryStatus, ProjectionType, ReplicaDescription,
+    StreamViewType, TableDescription, TableStatus, TimeToLiveStatus, VectorIndexDescription,
 };
 use dynashard_core::TableSchema;
 use dynashard_keys::{RESERVED_PREFIX, Separator, SortKeyType};
+use thiserror::Error;
 
 use crate::operator::{ConnectError, Operator};
 use dynashard_aws::capacity::provisioned;
@@ -106,29 +106,23 @@ impl TrialRead {
 }
 
 /// Why something could not be seen.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum Unseen {
     /// The credentials do not allow it.
+    #[error("the credentials do not allow it")]
     NotPermitted,
     /// The server does not know the operation: it stands in for DynamoDB.
+    #[error("this server does not know the operation")]
     NotSupported,
     /// The table does not exist.
+    #[error("the table does not exist")]
     NotFound,
     /// Nobody answered, for this reason.
+    #[error("{0}")]
     Unanswered(String),
     /// It failed for this reason.
+    #[error("{0}")]
     Failed(String),
-}
-
-impl fmt::Display for Unseen {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NotPermitted => f.write_str("the credentials do not allow it"),
-            Self::NotSupported => f.write_str("this server does not know the operation"),
-            Self::NotFound => f.write_str("the table does not exist"),
-            Self::Unanswered(why) | Self::Failed(why) => f.write_str(why),
-        }
-    }
 }
 
 /// The names and types of the keys of a main and a metadata table, each by its name. Only the caller
@@ -200,7 +194,7 @@ impl Operator {
         let stream = found.stream_specification();
         let indexes = found.global_secondary_indexes().iter().map(|index| IndexState {
             name: index.index_name().unwrap_or_default().to_owned(),
-            key: attributes(index.key_schema()),
+            key: names(index.key_schema(), |element| Some(element.attribute_name())),
             holds_all: index.projection().and_then(|projection| projection.projection_type())
                 == Some(&ProjectionType::All),
             projected: index
@@ -223,16 +217,11 @@ impl Operator {
             partition_key: key_attribute(&found, &KeyType::Hash),
             sort_key: key_attribute(&found, &KeyType::Range),
             indexes: indexes.collect(),
-            local_indexes: found
-                .local_secondary_indexes()
-                .iter()
-                .map(|index| index.index_name().unwrap_or_default().to_owned())
-                .collect(),
-            vector_indexes: found
-                .vector_indexes()
-                .iter()
-                .map(|index| index.index_name().unwrap_or_default().to_owned())
-                .collect(),
+            local_indexes: names(
+                found.local_secondary_indexes(),
+                LocalSecondaryIndexDescription::index_name,
+            ),
+            vector_indexes: names(found.vector_indexes(), VectorIndexDescription::index_name),
             arn: found.table_arn().unwrap_or_default().to_owned(),
             identity: format!(
                 "{} {}",
@@ -242,11 +231,7 @@ impl Operator {
             stream_view: stream.filter(|stream| stream.stream_enabled()).map(|stream| {
                 stream.stream_view_type().map_or("", |view| view.as_str()).to_owned()
             }),
-            replicas: found
-                .replicas()
-                .iter()
-                .map(|replica| replica.region_name().unwrap_or_default().to_owned())
-                .collect(),
+            replicas: names(found.replicas(), ReplicaDescription::region_name),
             provisioned: provisioned(&found),
             warm: found.warm_throughput().and_then(|warm| {
                 let units = (warm.read_units_per_second()?, warm.write_units_per_second()?);
@@ -434,8 +419,8 @@ fn unsigned(number: Option<i64>) -> u64 {
     number.and_then(|number| u64::try_from(number).ok()).unwrap_or_default()
 }
 
-fn attributes(key: &[KeySchemaElement]) -> Vec<String> {
-    key.iter().map(|element| element.attribute_name().to_owned()).collect()
+fn names<T>(all: &[T], name: impl Fn(&T) -> Option<&str>) -> Vec<String> {
+    all.iter().map(|one| name(one).unwrap_or_default().to_owned()).collect()
 }
 
 fn unseen<E, R>(error: &SdkError<E, R>) -> Unseen

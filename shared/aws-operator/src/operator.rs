@@ -14,11 +14,12 @@ use aws_config::provider_config::ProviderConfig;
 use aws_config::{BehaviorVersion, SdkConfig};
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::{
-    Credentials, ProvideCredentials, Region, SharedCredentialsProvider,
+    Builder, Credentials, ProvideCredentials, Region, SharedCredentialsProvider,
 };
 use aws_smithy_http_client::proxy::ProxyConfig;
 use dynashard_core::ports::World;
 use dynashard_core::{Directory, Settings, TableSchema};
+use thiserror::Error;
 
 use dynashard_aws::error::causes;
 use dynashard_aws::interceptors::DateWatch;
@@ -27,7 +28,7 @@ use dynashard_aws::{
     DynamoItemStore, DynamoRecordStore, OsEntropy, ServerClock, SystemClock, client,
 };
 
-use crate::client::{client_of_operator, config_of_operator};
+use crate::client::config_of_operator;
 use crate::read_meter::ReadMeter;
 use crate::usage::{CloudWatchUsage, MeasuredTables};
 
@@ -43,13 +44,7 @@ pub struct Caller {
     pub endpoint_url: Option<String>,
 }
 
-impl Caller {
-    /// Whether the server is on this machine, by a loopback address.
-    fn is_local(&self) -> bool {
-        leads_to_this_machine(self.endpoint_url.as_deref())
-    }
-}
-
+/// Whether the server at a URL is on this machine, by a loopback address.
 fn leads_to_this_machine(url: Option<&str>) -> bool {
     let uri = url.and_then(|url| url.parse::<http::Uri>().ok());
     uri.as_ref().and_then(|uri| uri.host()).is_some_and(is_loopback)
@@ -85,16 +80,9 @@ pub struct Operator {
 }
 
 /// Why an operator's command could not reach the tables, in one line that says what to do.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("{0}")]
 pub struct ConnectError(pub(crate) String);
-
-impl fmt::Display for ConnectError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for ConnectError {}
 
 impl Operator {
     /// Finds region and credentials as the aws CLI does. A server on this machine takes any credentials:
@@ -108,7 +96,8 @@ impl Operator {
                 return Err(ConnectError(why));
             }
         }
-        let config = if caller.is_local() { local(caller).await } else { remote(caller).await };
+        let is_local = leads_to_this_machine(caller.endpoint_url.as_deref());
+        let config = if is_local { local(caller).await } else { remote(caller).await };
         if config.region().is_none() {
             let why = "there is no AWS region: give --region, or set AWS_REGION";
             return Err(ConnectError(why.to_owned()));
@@ -125,26 +114,22 @@ impl Operator {
     }
 
     fn with(config: SdkConfig) -> Self {
+        let builder = config_of_operator(&config);
+        Self::built(config, builder)
+    }
+
+    fn built(config: SdkConfig, builder: Builder) -> Self {
         let server_clock = ServerClock::default();
-        Self {
-            client: client_of_operator(&config, server_clock.clone()),
-            clock: SystemClock::new(server_clock),
-            config,
-        }
+        let builder = builder.interceptor(DateWatch::new(server_clock.clone()));
+        let client = Client::from_conf(builder.build());
+        Self { config, client, clock: SystemClock::new(server_clock) }
     }
 
     /// This operator, with what its reads consume counted by `meter`.
     #[must_use]
     pub fn metered(&self, meter: &ReadMeter) -> Self {
-        let server_clock = ServerClock::default();
-        let config = config_of_operator(&self.config)
-            .interceptor(DateWatch::new(server_clock.clone()))
-            .interceptor(meter.clone());
-        Self {
-            client: Client::from_conf(config.build()),
-            clock: SystemClock::new(server_clock),
-            config: self.config.clone(),
-        }
+        let builder = config_of_operator(&self.config).interceptor(meter.clone());
+        Self::built(self.config.clone(), builder)
     }
 
     /// What CloudWatch counts of the tables, or the server at `endpoint`, a URL, that stands in for it.
@@ -322,9 +307,7 @@ mod tests {
 
     #[test]
     fn credentials_are_made_up_for_this_machine_alone() {
-        let is_local = |url: &str| {
-            Caller { endpoint_url: Some(url.to_owned()), ..Caller::default() }.is_local()
-        };
+        let is_local = |url: &str| leads_to_this_machine(Some(url));
         for url in [
             "http://127.0.0.1:8000",
             "http://127.1.2.3",
@@ -343,7 +326,7 @@ mod tests {
         ] {
             assert!(!is_local(url), "{url}");
         }
-        assert!(!Caller::default().is_local());
+        assert!(!leads_to_this_machine(None));
         assert!(is_on_this_machine("127.0.0.1:8000") && is_on_this_machine("[::1]:8000"));
         assert!(!is_on_this_machine("dynamodb.eu-west-1.amazonaws.com"));
     }

@@ -68,6 +68,9 @@ impl UsageSource for CloudWatchUsage {
     }
 }
 
+/// A metric that is asked for: its id in the request, whose it is, its name, and where its values go.
+struct Measure(&'static str, Of, &'static str, fn(&mut UsagePeriod) -> &mut f64);
+
 /// Whose metric it is.
 #[derive(Debug, Clone, Copy)]
 enum Of {
@@ -77,119 +80,79 @@ enum Of {
     Mover,
 }
 
-/// A metric that is asked for, and where its values go.
-struct Measure {
-    /// Its id in the request.
-    id: &'static str,
-    of: Of,
-    metric: &'static str,
-    add: fn(&mut UsagePeriod, f64),
-}
-
-const fn measure(
-    id: &'static str,
-    of: Of,
-    metric: &'static str,
-    add: fn(&mut UsagePeriod, f64),
-) -> Measure {
-    Measure { id, of, metric, add }
-}
-
 const READS: &str = "ConsumedReadCapacityUnits";
 const WRITES: &str = "ConsumedWriteCapacityUnits";
 
 /// "DynamoDB metrics and dimensions" in the Amazon DynamoDB Developer Guide, and docs/METRICS.md.
 const MEASURES: [Measure; 15] = [
-    measure("main_reads", Of::Main, READS, |period, value| period.main.reads += value),
-    measure("main_writes", Of::Main, WRITES, |period, value| period.main.writes += value),
-    measure("metadata_reads", Of::Metadata, READS, |period, value| period.metadata.reads += value),
-    measure("metadata_writes", Of::Metadata, WRITES, |period, value| {
-        period.metadata.writes += value;
+    Measure("main_reads", Of::Main, READS, |of| &mut of.main.reads),
+    Measure("main_writes", Of::Main, WRITES, |of| &mut of.main.writes),
+    Measure("metadata_reads", Of::Metadata, READS, |of| &mut of.metadata.reads),
+    Measure("metadata_writes", Of::Metadata, WRITES, |of| &mut of.metadata.writes),
+    Measure("index_reads", Of::MetadataIndex, READS, |of| &mut of.metadata.reads),
+    Measure("index_writes", Of::MetadataIndex, WRITES, |of| &mut of.metadata.writes),
+    Measure("r_partition", Of::Main, "ReadKeyRangeThroughputThrottleEvents", |of| {
+        &mut of.throttled_reads.partition
     }),
-    measure("index_reads", Of::MetadataIndex, READS, |period, value| {
-        period.metadata.reads += value;
+    Measure("r_provisioned", Of::Main, "ReadProvisionedThroughputThrottleEvents", |of| {
+        &mut of.throttled_reads.provisioned
     }),
-    measure("index_writes", Of::MetadataIndex, WRITES, |period, value| {
-        period.metadata.writes += value;
+    Measure("r_account", Of::Main, "ReadAccountLimitThrottleEvents", |of| {
+        &mut of.throttled_reads.account
     }),
-    measure("r_partition", Of::Main, "ReadKeyRangeThroughputThrottleEvents", |period, value| {
-        period.throttled_reads.partition += value;
+    Measure("r_on_demand", Of::Main, "ReadMaxOnDemandThroughputThrottleEvents", |of| {
+        &mut of.throttled_reads.on_demand
     }),
-    measure(
-        "r_provisioned",
-        Of::Main,
-        "ReadProvisionedThroughputThrottleEvents",
-        |period, value| {
-            period.throttled_reads.provisioned += value;
-        },
-    ),
-    measure("r_account", Of::Main, "ReadAccountLimitThrottleEvents", |period, value| {
-        period.throttled_reads.account += value;
+    Measure("w_partition", Of::Main, "WriteKeyRangeThroughputThrottleEvents", |of| {
+        &mut of.throttled_writes.partition
     }),
-    measure("r_on_demand", Of::Main, "ReadMaxOnDemandThroughputThrottleEvents", |period, value| {
-        period.throttled_reads.on_demand += value;
+    Measure("w_provisioned", Of::Main, "WriteProvisionedThroughputThrottleEvents", |of| {
+        &mut of.throttled_writes.provisioned
     }),
-    measure("w_partition", Of::Main, "WriteKeyRangeThroughputThrottleEvents", |period, value| {
-        period.throttled_writes.partition += value;
+    Measure("w_account", Of::Main, "WriteAccountLimitThrottleEvents", |of| {
+        &mut of.throttled_writes.account
     }),
-    measure(
-        "w_provisioned",
-        Of::Main,
-        "WriteProvisionedThroughputThrottleEvents",
-        |period, value| {
-            period.throttled_writes.provisioned += value;
-        },
-    ),
-    measure("w_account", Of::Main, "WriteAccountLimitThrottleEvents", |period, value| {
-        period.throttled_writes.account += value;
+    Measure("w_on_demand", Of::Main, "WriteMaxOnDemandThroughputThrottleEvents", |of| {
+        &mut of.throttled_writes.on_demand
     }),
-    measure(
-        "w_on_demand",
-        Of::Main,
-        "WriteMaxOnDemandThroughputThrottleEvents",
-        |period, value| {
-            period.throttled_writes.on_demand += value;
-        },
-    ),
-    measure("items_moved", Of::Mover, "ItemsMoved", |period, value| period.items_moved += value),
+    Measure("items_moved", Of::Mover, "ItemsMoved", |of| &mut of.items_moved),
 ];
 
 impl Measure {
     /// The query, unless nobody knows whom to ask about.
     fn query(&self, tables: &MeasuredTables, period_secs: u32) -> Option<MetricDataQuery> {
-        let dimension =
-            |name: &str, value: &str| Dimension::builder().name(name).value(value).build();
-        let metric = Metric::builder().metric_name(self.metric);
-        let metric = match self.of {
-            Of::Main => {
-                metric.namespace("AWS/DynamoDB").dimensions(dimension("TableName", &tables.main))
-            }
-            Of::Metadata => metric
-                .namespace("AWS/DynamoDB")
-                .dimensions(dimension("TableName", &tables.metadata)),
-            Of::MetadataIndex => metric
-                .namespace("AWS/DynamoDB")
-                .dimensions(dimension("TableName", &tables.metadata))
-                .dimensions(dimension("GlobalSecondaryIndexName", ACTIVE_INDEX)),
-            Of::Mover => metric
-                .namespace("dynashard")
-                .dimensions(dimension("FunctionName", tables.rebalance_function.as_ref()?)),
+        let Self(id, of, metric, _) = self;
+        let of_table = |table: &String| ("AWS/DynamoDB", vec![("TableName", table.clone())]);
+        let (namespace, mut dimensions) = match of {
+            Of::Main => of_table(&tables.main),
+            Of::Metadata | Of::MetadataIndex => of_table(&tables.metadata),
+            Of::Mover => ("dynashard", vec![("FunctionName", tables.rebalance_function.clone()?)]),
         };
+        if matches!(of, Of::MetadataIndex) {
+            dimensions.push(("GlobalSecondaryIndexName", ACTIVE_INDEX.to_owned()));
+        }
+        let dimensions = dimensions
+            .into_iter()
+            .map(|(name, value)| Dimension::builder().name(name).value(value).build());
+        let metric = Metric::builder()
+            .namespace(namespace)
+            .metric_name(*metric)
+            .set_dimensions(Some(dimensions.collect()));
         let statistic = MetricStat::builder()
             .metric(metric.build())
             .period(i32::try_from(period_secs).unwrap_or(i32::MAX))
             .stat("Sum");
-        Some(MetricDataQuery::builder().id(self.id).metric_stat(statistic.build()).build())
+        Some(MetricDataQuery::builder().id(*id).metric_stat(statistic.build()).build())
     }
 }
 
 fn add(usage: &mut Usage, results: &[MetricDataResult]) {
     for result in results {
-        let measure = MEASURES.iter().find(|measure| Some(measure.id) == result.id());
-        let Some(measure) = measure else { continue };
+        let measure = MEASURES.iter().find(|measure| Some(measure.0) == result.id());
+        let Some(Measure(.., of)) = measure else { continue };
         for (at, value) in result.timestamps().iter().zip(result.values()) {
             let Ok(at_secs) = u64::try_from(at.secs()) else { continue };
-            (measure.add)(usage.periods.entry(at_secs).or_default(), *value);
+            *of(usage.periods.entry(at_secs).or_default()) += *value;
         }
     }
 }

@@ -32,7 +32,7 @@
 //!     partitions.admit(now, &[put]).expect("a second's worth");
 //! }
 //! let refusal = partitions.admit(now, &[put]).expect_err("the partition is hot");
-//! assert_eq!(refusal.first().reason(), "TableWriteKeyRangeThroughputExceeded");
+//! assert_eq!(refusal.first().reason, "TableWriteKeyRangeThroughputExceeded");
 //! ```
 //!
 //! Everything here is deterministic: time is an argument, and the crate has neither a clock nor

@@ -88,31 +88,6 @@ pub struct WorkloadError {
 }
 
 impl Workload {
-    /// A load of so many writes a second of items of this size, all of one key.
-    pub fn of_writes(writes_per_second: f64, item_bytes: u32) -> Self {
-        Self {
-            writes_per_second,
-            reads_per_second: 0.0,
-            consistent_reads: false,
-            queries_per_second: 0.0,
-            items_per_query: hundred(),
-            item_bytes,
-            peak_ratio: 1.0,
-            hot_key_share: 1.0,
-            hot_item_share: 0.0,
-            hot_keys: 1,
-            sort_keys_grow: true,
-            append_only: false,
-            growth_per_month: 0.0,
-            months: year(),
-            retention_days: None,
-            stored_items: 0,
-            partitions: 0,
-            bulk_items: 0,
-            bulk_minutes: half_an_hour(),
-        }
-    }
-
     /// Refuses what no load can be.
     ///
     /// # Errors
@@ -251,13 +226,20 @@ const fn yes() -> bool {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     type Spoil = fn(&mut Workload);
 
+    fn of_writes(writes_per_second: f64, item_bytes: u32) -> Workload {
+        let load = json!({ "writes_per_second": writes_per_second, "item_bytes": item_bytes });
+        serde_json::from_value(load).expect("a load")
+    }
+
     #[test]
     fn figures_that_no_load_has_are_refused_by_name() {
-        let right = Workload::of_writes(5_000.0, 1_024);
+        let right = of_writes(5_000.0, 1_024);
         assert_eq!(right.check(), Ok(()));
         let wrong: [(&str, Spoil); 12] = [
             ("writes_per_second", |w| w.writes_per_second = 0.0),
@@ -282,7 +264,7 @@ mod tests {
 
     #[test]
     fn items_pile_up_until_they_are_deleted() {
-        let mut workload = Workload::of_writes(1.0, 100);
+        let mut workload = of_writes(1.0, 100);
         let month = DAYS_OF_A_MONTH * SECONDS_OF_A_DAY;
         assert!((workload.items_after(3) - 3.0 * month).abs() < 1.0);
         assert!((workload.bytes_after(3) - 300.0 * month).abs() < 1.0);

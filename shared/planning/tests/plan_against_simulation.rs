@@ -6,6 +6,7 @@ use dynashard_planning::capacity::write_units_of_item;
 use dynashard_planning::cost::{PriceList, Prices};
 use dynashard_planning::simulation::{Capacity, Run, Scenario, Strategy};
 use dynashard_planning::{Plan, Workload};
+use serde_json::json;
 
 const LOADS: u32 = 200;
 const ABSORBED: f64 = 0.95;
@@ -35,7 +36,10 @@ fn workload(load: u32) -> Workload {
         hot_key_share,
         append_only,
         growth_per_month: 0.1 * drawn(load, 0.819_172_513),
-        ..Workload::of_writes(of_key / hot_key_share, item_bytes)
+        ..serde_json::from_value(
+            json!({ "writes_per_second": of_key / hot_key_share, "item_bytes": item_bytes }),
+        )
+        .expect("a load")
     }
 }
 

@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use super::state::AlarmState;
+use super::AlarmState;
 use crate::cloudwatch::statistics::MetricSource;
 use crate::plan::{Alarm, MissingData};
 

@@ -5,13 +5,10 @@
 
 mod evaluation;
 mod reason;
-mod state;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use reason::timestamp;
-pub use state::AlarmState;
-pub(crate) use state::AlarmStatus;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,9 +20,9 @@ use tokio::task::JoinSet;
 
 use super::statistics::MetricSource;
 use super::store::HISTORY_SECS;
-use crate::clock::{SharedClock, epoch_millis};
+use crate::clock::{SharedClock, since_epoch};
 use crate::ids;
-use crate::plan::Alarm;
+use crate::plan::{Alarm, with_names};
 
 /// The alarms of a stack, each in a state.
 #[derive(Debug)]
@@ -33,6 +30,28 @@ pub(crate) struct Alarms {
     by_name: BTreeMap<String, Watched>,
     transitions: mpsc::UnboundedSender<Transition>,
     clock: SharedClock,
+}
+
+with_names! {
+    /// What an alarm says of its metric.
+    pub enum AlarmState {
+        /// The metric is within the threshold.
+        Ok = "OK",
+        /// The metric is outside the threshold.
+        Alarm = "ALARM",
+        /// The alarm is new, or its metric has too few values.
+        InsufficientData = "INSUFFICIENT_DATA",
+    }
+}
+
+/// The state of an alarm, and since when and why it is in it.
+#[derive(Clone, Debug)]
+pub(crate) struct AlarmStatus {
+    pub(crate) state: AlarmState,
+    pub(crate) reason: String,
+    /// JSON.
+    pub(crate) reason_data: Option<String>,
+    pub(crate) since: SystemTime,
 }
 
 /// An alarm has gone from one state into another.
@@ -73,25 +92,25 @@ impl Alarms {
         (Self { by_name: by_name.collect(), transitions, clock: Arc::clone(clock) }, received)
     }
 
-    /// Evaluates each alarm whenever it is due, until the evaluator is stopped.
-    pub(crate) fn watch(self: &Arc<Self>, source: &Arc<dyn MetricSource>) -> Evaluator {
+    /// Evaluates each alarm whenever it is due, as long as the tasks are there.
+    pub(crate) fn watch(
+        self: &Arc<Self>,
+        source: &Arc<impl MetricSource + 'static>,
+    ) -> JoinSet<()> {
         let mut tasks = JoinSet::new();
         for name in self.by_name.keys() {
-            let (alarms, source) = (Arc::clone(self), Arc::clone(source));
-            let name = name.clone();
+            let (alarms, source, name) = (Arc::clone(self), Arc::clone(source), name.clone());
             tasks.spawn(async move {
-                if let Some(watched) = alarms.by_name.get(&name) {
-                    alarms.keep_evaluating(watched, source.as_ref()).await;
-                }
+                alarms.keep_evaluating(&alarms.by_name[&name], source.as_ref()).await;
             });
         }
-        Evaluator { tasks }
+        tasks
     }
 
     /// Each alarm with its status, in the order of their names.
     pub(crate) fn list(&self) -> Vec<(Arc<Alarm>, AlarmStatus)> {
         let watched = self.by_name.values();
-        watched.map(|watched| (Arc::clone(&watched.alarm), watched.status())).collect()
+        watched.map(|watched| (Arc::clone(&watched.alarm), watched.status.lock().clone())).collect()
     }
 
     /// Puts an alarm into a state until its next evaluation (`CloudWatch` API: `SetAlarmState`). A
@@ -129,8 +148,7 @@ impl Alarms {
         let due_after = |secs: u64| (secs / interval + 1) * interval;
         let mut due = due_after(self.epoch_secs());
         loop {
-            let time = SystemTime::UNIX_EPOCH + Duration::from_secs(due);
-            self.clock.sleep(time.duration_since(self.clock.now()).unwrap_or_default()).await;
+            self.clock.sleep_until(SystemTime::UNIX_EPOCH + Duration::from_secs(due)).await;
             // A sleep may end a moment before its time on the wall clock, and must not evaluate the
             // period before a second time for it.
             let end = (self.epoch_secs() / interval * interval).max(due);
@@ -167,27 +185,7 @@ impl Alarms {
     }
 
     fn epoch_secs(&self) -> u64 {
-        epoch_millis(self.clock.now()) / 1000
-    }
-}
-
-/// The evaluation of all alarms, at work until [`Evaluator::stop`].
-#[derive(Debug)]
-pub(crate) struct Evaluator {
-    tasks: JoinSet<()>,
-}
-
-impl Evaluator {
-    /// Ends the evaluation, and returns when no task of it is left.
-    pub(crate) async fn stop(mut self) {
-        self.tasks.abort_all();
-        while let Some(ended) = self.tasks.join_next().await {
-            if let Err(error) = ended
-                && !error.is_cancelled()
-            {
-                tracing::error!(%error, "the evaluation of an alarm failed");
-            }
-        }
+        since_epoch(self.clock.now()).as_secs()
     }
 }
 
@@ -209,9 +207,5 @@ impl Watched {
         };
         let metric_id = alarm.fill.as_ref().map_or_else(ids::uuid, |fill| fill.metric_id.clone());
         Self { alarm: Arc::new(alarm), metric_id, status: Mutex::new(status) }
-    }
-
-    fn status(&self) -> AlarmStatus {
-        self.status.lock().clone()
     }
 }

@@ -3,12 +3,11 @@
 use std::time::{Duration, SystemTime};
 
 use serde::Serialize;
-use time::OffsetDateTime;
-use time::format_description::BorrowedFormatItem;
 use time::macros::format_description;
 
-use super::evaluation::{Datapoint, Evaluation, Value};
-use super::state::AlarmState;
+use super::AlarmState;
+use super::evaluation::{Evaluation, Value};
+use crate::clock;
 use crate::plan::{Alarm, Comparison, MissingData};
 
 /// The reason of an alarm before its first evaluation.
@@ -96,7 +95,14 @@ pub(super) fn data(alarm: &Alarm, evaluation: &Evaluation, now: SystemTime) -> S
             .map(|it| it.value)
             .collect(),
         threshold: alarm.threshold,
-        evaluated_datapoints: datapoints.iter().map(EvaluatedDatapoint::new).collect(),
+        evaluated_datapoints: datapoints
+            .iter()
+            .map(|datapoint| EvaluatedDatapoint {
+                timestamp: timestamp(at(datapoint.start)),
+                sample_count: datapoint.value.map(|measured| measured.sample_count),
+                value: datapoint.value.map(|measured| measured.value),
+            })
+            .collect(),
     };
     // Numbers and texts only: JSON can express all of it.
     serde_json::to_string(&data).unwrap_or_default()
@@ -104,17 +110,20 @@ pub(super) fn data(alarm: &Alarm, evaluation: &Evaluation, now: SystemTime) -> S
 
 /// A time as alarms write it: `2026-11-20T10:10:10.123+0000`.
 pub(crate) fn timestamp(time: SystemTime) -> String {
-    const FORMAT: &[BorrowedFormatItem<'_>] = format_description!(
-        "[year]-[month]-[day]T[hour]:[minute]:[second].[subsecond digits:3]+0000"
-    );
-    OffsetDateTime::from(time).format(FORMAT).unwrap_or_default()
+    clock::format(
+        time,
+        format_description!(
+            "[year]-[month]-[day]T[hour]:[minute]:[second].[subsecond digits:3]+0000"
+        ),
+    )
 }
 
 /// The beginning of a period as reasons write it: `20/11/26 10:10:00`.
 fn short(secs: u64) -> String {
-    const FORMAT: &[BorrowedFormatItem<'_>] =
-        format_description!("[day]/[month]/[year repr:last_two] [hour]:[minute]:[second]");
-    OffsetDateTime::from(at(secs)).format(FORMAT).unwrap_or_default()
+    clock::format(
+        at(secs),
+        format_description!("[day]/[month]/[year repr:last_two] [hour]:[minute]:[second]"),
+    )
 }
 
 fn at(secs: u64) -> SystemTime {
@@ -166,14 +175,4 @@ struct EvaluatedDatapoint {
     sample_count: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     value: Option<f64>,
-}
-
-impl EvaluatedDatapoint {
-    fn new(datapoint: &Datapoint) -> Self {
-        Self {
-            timestamp: timestamp(at(datapoint.start)),
-            sample_count: datapoint.value.map(|measured| measured.sample_count),
-            value: datapoint.value.map(|measured| measured.value),
-        }
-    }
 }

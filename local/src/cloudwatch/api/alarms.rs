@@ -7,8 +7,7 @@ use serde_json::{Value, json};
 use super::super::alarms::{AlarmState, AlarmStatus, Alarms};
 use super::super::error::{ApiError, Fault};
 use super::super::wire::Members;
-use super::metric::metric_json;
-use super::page::{first_of_page, page, page_size};
+use super::metrics::{metric_json, page};
 use crate::clock::epoch_millis;
 use crate::plan::{Alarm, MissingData, by_name, function_arn};
 
@@ -41,8 +40,8 @@ pub(super) fn describe(alarms: &Alarms, input: &Members<'_>) -> Result<Value, Ap
             })
     };
     let found = alarms.list().into_iter().filter(is_wanted).collect();
-    let size = page_size(input, "MaxRecords", MAX_RECORDS)?;
-    let (found, next) = page(found, first_of_page(input)?, size);
+    let size = input.size("MaxRecords", MAX_RECORDS)?.unwrap_or(MAX_RECORDS);
+    let (found, next) = page(found, input, size)?;
     let found = found.iter().map(|(alarm, status)| described(alarm, status));
     Ok(json!({
         "CompositeAlarms": [],
@@ -59,7 +58,7 @@ pub(super) fn set_state(alarms: &Alarms, input: &Members<'_>) -> Result<Value, A
     if let Some(data) = data
         && serde_json::from_str::<Value>(data).is_err()
     {
-        let text = "The parameter StateReasonData must be JSON.".to_owned();
+        let text = "The parameter StateReasonData must be JSON.";
         return Err(ApiError::new(Fault::INVALID_FORMAT, text));
     }
     alarms
@@ -70,7 +69,7 @@ pub(super) fn set_state(alarms: &Alarms, input: &Members<'_>) -> Result<Value, A
 
 fn state(name: &str, fault: Fault) -> Result<AlarmState, ApiError> {
     let text = "The parameter StateValue must be OK, ALARM or INSUFFICIENT_DATA.";
-    by_name(AlarmState::NAMES, name).ok_or_else(|| ApiError::new(fault, text.to_owned()))
+    by_name(AlarmState::NAMES, name).ok_or_else(|| ApiError::new(fault, text))
 }
 
 fn described(alarm: &Alarm, status: &AlarmStatus) -> Value {

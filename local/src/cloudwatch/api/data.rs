@@ -9,8 +9,7 @@ use super::super::error::{ApiError, Fault};
 use super::super::statistics::{MetricSource, StatisticSet};
 use super::super::store::{HISTORY_SECS, MAX_AHEAD_SECS};
 use super::super::wire::Members;
-use super::metric::metric_id;
-use super::page::{first_of_page, page_size};
+use super::metrics::metric_id;
 use crate::plan::{MetricId, Statistic, by_name};
 
 /// The most queries of a request.
@@ -35,17 +34,11 @@ pub(super) fn get(
         return Err(ApiError::invalid("MetricDataQueries", &problem));
     }
     let mut ids = BTreeSet::new();
-    let queries: Vec<_> = queries
-        .iter()
-        .map(|query| {
-            let query = Query::read(query)?;
-            if ids.insert(query.id) {
-                return Ok(query);
-            }
-            let problem = format!("holds the id {} twice", query.id);
-            Err(ApiError::invalid("MetricDataQueries", &problem))
-        })
-        .collect::<Result<_, _>>()?;
+    let queries = queries.iter().map(Query::read).collect::<Result<Vec<_>, _>>()?;
+    if let Some(query) = queries.iter().find(|query| !ids.insert(query.id)) {
+        let problem = format!("holds the id {} twice", query.id);
+        return Err(ApiError::invalid("MetricDataQueries", &problem));
+    }
     let range = TimeRange::read(input)?;
     let is_ascending = match input.text("ScanBy")? {
         None | Some("TimestampDescending") => false,
@@ -55,8 +48,8 @@ pub(super) fn get(
             return Err(ApiError::invalid("ScanBy", problem));
         }
     };
-    let mut skip = first_of_page(input)?;
-    let size = page_size(input, "MaxDatapoints", MAX_DATAPOINTS)?;
+    let mut skip = input.first_of_page()?;
+    let size = input.size("MaxDatapoints", MAX_DATAPOINTS)?.unwrap_or(MAX_DATAPOINTS);
     let (first, mut room) = (skip, size);
     let mut has_more = false;
     let mut results = Vec::new();
@@ -196,7 +189,7 @@ impl TimeRange {
         let end = end.as_secs() + u64::from(end.subsec_nanos() > 0);
         if start >= end {
             let text = "The parameter StartTime must be less than the parameter EndTime.";
-            return Err(ApiError::new(Fault::VALIDATION, text.to_owned()));
+            return Err(ApiError::new(Fault::VALIDATION, text));
         }
         Ok(Self { start, end })
     }

@@ -3,16 +3,13 @@
 mod alarms;
 mod data;
 mod insight;
-mod list;
-mod metric;
-mod page;
+mod metrics;
 mod put;
 #[cfg(test)]
 mod tests;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
 
 use axum::extract::Request;
 use serde_json::Value;
@@ -20,58 +17,40 @@ use serde_json::Value;
 use super::alarms::Alarms;
 use super::error::{ApiError, Fault};
 use super::metrics::Metrics;
-use super::store::MetricStore;
 use super::wire::{Call, MAX_BODY, Members, Protocol, unknown_protocol};
 use crate::access::Access;
-use crate::clock::SharedClock;
-use crate::dynamodb::endpoint::Observed;
+use crate::clock::{SharedClock, since_epoch};
 use crate::plan::{Asked, EVERY, alarm_arn, insight_rule_arn};
 use crate::server::{Handler, Response, read_body};
 
 /// The endpoint.
 #[derive(Debug)]
 pub(crate) struct CloudWatchApi {
-    metrics: Arc<Metrics>,
-    put: Arc<MetricStore>,
-    observed: Observed,
-    alarms: Arc<Alarms>,
-    clock: SharedClock,
-    access: Arc<Access>,
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) alarms: Arc<Alarms>,
+    pub(crate) clock: SharedClock,
+    pub(crate) access: Arc<Access>,
 }
 
 impl CloudWatchApi {
-    /// An endpoint that puts metrics into `put`, and shows `metrics`, which contain them.
-    pub(crate) fn new(
-        metrics: Arc<Metrics>,
-        put: Arc<MetricStore>,
-        observed: Observed,
-        alarms: Arc<Alarms>,
-        clock: SharedClock,
-        access: Arc<Access>,
-    ) -> Self {
-        Self { metrics, put, observed, alarms, clock, access }
-    }
-
     fn execute(&self, Call { operation, input }: &Call) -> Result<Value, ApiError> {
         let input = Members::of(input)?;
+        let Self { metrics, alarms, .. } = self;
+        let now = since_epoch(self.clock.now());
         match operation.as_str() {
-            "DescribeAlarms" => alarms::describe(&self.alarms, &input),
-            "DescribeInsightRules" => insight::describe(&self.observed, &input),
-            "GetInsightRuleReport" => insight::report(&self.observed, &input),
-            "GetMetricData" => data::get(&*self.metrics, &input, self.since_epoch()),
-            "GetMetricStatistics" => data::statistics(&*self.metrics, &input, self.since_epoch()),
-            "ListMetrics" => list::list(&self.metrics, &input, self.since_epoch()),
-            "PutMetricData" => put::put(&self.put, &input, self.since_epoch()),
-            "SetAlarmState" => alarms::set_state(&self.alarms, &input),
+            "DescribeAlarms" => alarms::describe(alarms, &input),
+            "DescribeInsightRules" => insight::describe(&metrics.observed, &input),
+            "GetInsightRuleReport" => insight::report(&metrics.observed, &input),
+            "GetMetricData" => data::get(&**metrics, &input, now),
+            "GetMetricStatistics" => data::statistics(&**metrics, &input, now),
+            "ListMetrics" => metrics::list(metrics, &input, now),
+            "PutMetricData" => put::put(&metrics.put, &input, now),
+            "SetAlarmState" => alarms::set_state(alarms, &input),
             other => {
                 let text = format!("the local stack does not know the operation {other}");
                 Err(ApiError::new(Fault::UNKNOWN_OPERATION, text))
             }
         }
-    }
-
-    fn since_epoch(&self) -> Duration {
-        self.clock.now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
     }
 }
 
@@ -88,7 +67,7 @@ fn asked(Call { operation, input }: &Call) -> Asked {
         "GetInsightRuleReport" => insight_rule_arn(name("RuleName")),
         _ => EVERY.to_owned(),
     };
-    Asked { action: format!("cloudwatch:{operation}"), resource, leading_keys: Vec::new() }
+    Asked::of(format!("cloudwatch:{operation}"), resource)
 }
 
 impl Handler for CloudWatchApi {

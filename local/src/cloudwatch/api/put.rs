@@ -8,7 +8,7 @@ use super::super::error::{ApiError, Fault};
 use super::super::statistics::StatisticSet;
 use super::super::store::{MAX_AHEAD_SECS, MetricStore};
 use super::super::wire::Members;
-use super::metric::metric_id;
+use super::metrics::metric_id;
 use crate::plan::MetricId;
 
 pub(super) fn put(
@@ -71,28 +71,18 @@ fn values(datum: &Members<'_>) -> Result<StatisticSet, ApiError> {
     let value = datum.number("Value")?;
     let values = datum.numbers("Values")?;
     let set = datum.structure("StatisticValues")?;
-    let forms = [value.is_some(), !values.is_empty(), set.is_some()];
-    match forms.iter().filter(|is_used| **is_used).count() {
-        0 => {
-            return Err(ApiError::missing(&format!(
-                "{}, Values or StatisticValues",
-                datum.name("Value")
-            )));
+    match (value, values.is_empty(), set) {
+        (Some(value), true, None) => Ok(StatisticSet::of(checked(datum, "Value", value)?, 1.0)),
+        (None, false, None) => counted_values(datum, &values),
+        (None, true, Some(set)) => statistic_values(&set),
+        (None, true, None) => {
+            let names = format!("{}, Values or StatisticValues", datum.name("Value"));
+            Err(ApiError::missing(&names))
         }
-        1 => {}
-        _ => {
-            return Err(ApiError::combination(&format!(
-                "Only one of {}, Values and StatisticValues may be given.",
-                datum.name("Value")
-            )));
-        }
-    }
-    if let Some(value) = value {
-        return Ok(StatisticSet::of(checked(datum, "Value", value)?, 1.0));
-    }
-    match set {
-        Some(set) => statistic_values(&set),
-        None => counted_values(datum, &values),
+        _ => Err(ApiError::combination(&format!(
+            "Only one of {}, Values and StatisticValues may be given.",
+            datum.name("Value")
+        ))),
     }
 }
 

@@ -14,7 +14,10 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use super::*;
+use std::time::{Duration, SystemTime};
+
 use crate::clock::manual::ManualClock;
+use crate::dynamodb::endpoint::Observed;
 use crate::server::{self, testing::send};
 
 /// A whole minute: 2026-11-18T11:07:00Z.
@@ -22,7 +25,7 @@ const NOW: u64 = 1_795_000_020;
 
 /// The endpoint on a socket, with a clock that does not move.
 struct Served {
-    observed: Observed,
+    observed: Arc<Observed>,
     alarms: Arc<Alarms>,
     url: String,
     stop: watch::Sender<bool>,
@@ -32,21 +35,15 @@ struct Served {
 impl Served {
     async fn start() -> Self {
         let write = NonZeroU32::new(2).expect("positive");
-        let observed = Observed::of(Limits { partition_wcu: write, ..Limits::default() });
-        let put = Arc::new(MetricStore::default());
-        let metrics = Arc::new(Metrics::new(Arc::clone(&put), observed.clone()));
+        let limits = Limits { partition_wcu: write, ..Limits::default() };
+        let observed = Arc::new(Observed::of(limits));
+        let metrics = Arc::new(Metrics { put: Arc::default(), observed: Arc::clone(&observed) });
         let now = SystemTime::UNIX_EPOCH + Duration::from_millis(NOW * 1000 + 250);
         let clock: SharedClock = ManualClock::at(now);
         let (alarms, _) = Alarms::new(alarms::two_alarms(), &clock);
         let alarms = Arc::new(alarms);
-        let api = CloudWatchApi::new(
-            metrics,
-            put,
-            observed.clone(),
-            Arc::clone(&alarms),
-            clock,
-            Arc::default(),
-        );
+        let access = Arc::default();
+        let api = CloudWatchApi { metrics, alarms: Arc::clone(&alarms), clock, access };
         let listener = server::bind_free().await.expect("a port");
         let url = server::url(&listener).expect("an address");
         let (stop, stopped) = watch::channel(false);

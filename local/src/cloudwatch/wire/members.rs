@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 
-use super::super::error::ApiError;
+use super::super::error::{ApiError, Fault};
 
 /// The members of a structure in a request. Members that are null count as absent, and unknown ones
 /// are ignored.
@@ -52,6 +52,27 @@ impl<'a> Members<'a> {
     /// A whole number that is not negative.
     pub(in super::super) fn whole(&self, name: &str) -> Result<Option<u64>, ApiError> {
         self.read(name, "a whole number", Value::as_u64)
+    }
+
+    /// A number of things, from 1 to `most`.
+    pub(in super::super) fn size(
+        &self,
+        name: &str,
+        most: usize,
+    ) -> Result<Option<usize>, ApiError> {
+        match self.whole(name)?.map(usize::try_from) {
+            None => Ok(None),
+            Some(Ok(size)) if (1..=most).contains(&size) => Ok(Some(size)),
+            Some(_) => Err(ApiError::invalid(&self.name(name), &format!("must be 1 to {most}"))),
+        }
+    }
+
+    /// The index of the first item of the page that is asked for.
+    pub(in super::super) fn first_of_page(&self) -> Result<usize, ApiError> {
+        self.text("NextToken")?.map_or(Ok(0), |token| {
+            let text = "The value of NextToken is not valid";
+            token.parse().map_err(|_| ApiError::new(Fault::INVALID_NEXT_TOKEN, text))
+        })
     }
 
     pub(in super::super) fn boolean(&self, name: &str) -> Result<Option<bool>, ApiError> {

@@ -67,7 +67,7 @@ impl Protocol {
         };
         let operation = operation.filter(|name| parts.method == Method::POST && !name.is_empty());
         let operation = operation.ok_or_else(|| {
-            ApiError::new(Fault::UNKNOWN_OPERATION, "the request names no operation".to_owned())
+            ApiError::new(Fault::UNKNOWN_OPERATION, "the request names no operation")
         })?;
         let input = match self {
             // An operation without input may have no body.
@@ -87,11 +87,11 @@ impl Protocol {
 
     /// Writes an error.
     pub(super) fn error(self, ApiError { fault, message }: &ApiError) -> Response {
-        let kind = format!("{NAMESPACE}#{}", fault.shape);
-        let mut response =
-            self.respond(fault.status, &json!({ "__type": kind, "message": message }));
+        let Fault(shape, code, status) = fault;
+        let kind = format!("{NAMESPACE}#{shape}");
+        let mut response = self.respond(*status, &json!({ "__type": kind, "message": message }));
         // Clients that know the error by its name of the query protocol find it here.
-        set(&mut response, "x-amzn-query-error", &format!("{};Sender", fault.code));
+        set(&mut response, "x-amzn-query-error", &format!("{code};Sender"));
         response
     }
 

@@ -48,7 +48,7 @@ proptest! {
     #[test]
     fn a_body_is_read_or_refused(body in body()) {
         if let Err(error) = cbor::read(&body) {
-            assert!(error.fault.status.is_client_error(), "{error:?}");
+            assert!(error.fault.2.is_client_error(), "{error:?}");
         }
     }
 

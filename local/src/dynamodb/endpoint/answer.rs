@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use dynashard_limits::Units;
 use http::StatusCode;
-use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -25,19 +24,15 @@ pub(super) enum Outcome {
 
 impl Outcome {
     pub(super) fn of(status: StatusCode, body: &[u8]) -> Self {
-        #[derive(Deserialize)]
-        struct Error {
-            #[serde(rename = "__type")]
-            kind: String,
-        }
         if status.is_success() {
             return Self::Done;
         }
         if status.is_server_error() {
             return Self::Unknown;
         }
-        let kind = serde_json::from_slice(body).map_or(String::new(), |Error { kind }| kind);
-        match kind.rsplit_once('#').map_or(kind.as_str(), |(_, name)| name) {
+        let error: Value = serde_json::from_slice(body).unwrap_or_default();
+        let kind = error["__type"].as_str().unwrap_or_default();
+        match kind.rsplit_once('#').map_or(kind, |(_, name)| name) {
             "ConditionalCheckFailedException" | "TransactionCanceledException" => {
                 Self::ConditionFailed
             }
@@ -61,17 +56,8 @@ impl<'a> Members<'a> {
         serde_json::from_str(self.0.get(name)?.get()).ok()
     }
 
-    pub(super) fn set(&mut self, name: &str, value: &'a RawValue) {
-        self.0.insert(name.to_owned(), value);
-    }
-
     pub(super) fn remove(&mut self, name: &str) {
         self.0.remove(name);
-    }
-
-    /// The object that they make, as the value of a member.
-    pub(super) fn to_raw(&self) -> Option<Box<RawValue>> {
-        serde_json::value::to_raw_value(&self.0).ok()
     }
 
     /// The object that they make.
@@ -84,18 +70,14 @@ impl<'a> Members<'a> {
 pub(super) fn with_member(body: &[u8], name: &str, value: &Value) -> Option<Bytes> {
     let value = serde_json::value::to_raw_value(value).ok()?;
     let mut members = Members::of(body)?;
-    members.set(name, &value);
+    members.0.insert(name.to_owned(), &value);
     members.to_body()
 }
 
 /// What a page consumed, as the engine says.
 pub(super) fn consumed(answer: &Members<'_>) -> Option<Units> {
-    #[derive(Deserialize)]
-    #[serde(rename_all = "PascalCase")]
-    struct Capacity {
-        capacity_units: f64,
-    }
-    let Capacity { capacity_units } = answer.get("ConsumedCapacity")?;
+    let capacity = answer.get::<Value>("ConsumedCapacity")?;
+    let capacity_units = capacity["CapacityUnits"].as_f64()?;
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,

@@ -44,18 +44,25 @@ impl Call {
 /// What a request does.
 #[derive(Debug)]
 pub(super) enum Request {
-    /// One thing to one item.
-    Single(Action),
-    /// Several, all or none.
-    Transaction(Vec<Action>),
-    /// Several, each by itself.
-    Batch(BatchRequest),
+    /// Acts on items.
+    Items(Vec<Action>, Unit),
     /// Reads a page of a table or index.
     Page(Box<PageRequest>),
     /// Creates, changes or deletes a table.
     TableChange,
     /// Nothing that the endpoint has to know more about.
     Other,
+}
+
+/// What is admitted or refused as a whole.
+#[derive(Debug)]
+pub(super) enum Unit {
+    /// The one action that there is.
+    Action,
+    /// All actions together.
+    Transaction,
+    /// Each action by itself. All of them get or all write.
+    Batch(BatchForm),
 }
 
 /// One thing that is done to one item.
@@ -83,13 +90,6 @@ pub(super) enum Verb {
     Update,
     Delete,
     Check,
-}
-
-/// The actions of a batch, which all get or all write.
-#[derive(Debug)]
-pub(super) struct BatchRequest {
-    pub(super) actions: Vec<Action>,
-    pub(super) form: BatchForm,
 }
 
 /// The shape of a batch on the wire.
@@ -147,7 +147,7 @@ pub(super) struct PageRequest {
     expression_attribute_names: Option<HashMap<String, String>>,
     expression_attribute_values: Option<HashMap<String, Value>>,
     /// The older form of [`Self::key_condition_expression`].
-    key_conditions: Option<HashMap<String, LegacyCondition>>,
+    key_conditions: Option<HashMap<String, Value>>,
     exclusive_start_key: Option<HashMap<String, Value>>,
     segment: Option<u32>,
 }
@@ -185,7 +185,7 @@ impl PageRequest {
     /// The value that the key condition demands of an attribute.
     fn equals(&self, attribute: &str) -> Option<&Value> {
         if let Some(conditions) = &self.key_conditions {
-            return conditions.get(attribute)?.attribute_value_list.first();
+            return conditions.get(attribute)?["AttributeValueList"].get(0);
         }
         let tokens = tokens(self.key_condition_expression.as_deref()?);
         let placeholder = tokens.windows(3).find_map(|window| match window {
@@ -203,13 +203,6 @@ impl PageRequest {
         let names = self.expression_attribute_names.as_ref();
         names.and_then(|names| names.get(name)).map_or(name, String::as_str)
     }
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "PascalCase")]
-struct LegacyCondition {
-    #[serde(default)]
-    attribute_value_list: Vec<Value>,
 }
 
 /// The words and signs of a key condition. The engine checks its grammar.
@@ -249,7 +242,8 @@ impl ItemRequest {
             "CreateTable" | "DeleteTable" | "UpdateTable" => return Request::TableChange,
             _ => return Request::Other,
         };
-        self.action(verb).map_or(Request::Other, Request::Single)
+        let action = self.action(verb);
+        action.map_or(Request::Other, |action| Request::Items(vec![action], Unit::Action))
     }
 
     fn action(self, verb: Verb) -> Option<Action> {
@@ -267,12 +261,10 @@ struct Transaction {
 
 impl Transaction {
     fn read(self) -> (BTreeSet<String>, Request) {
-        let entries: Vec<_> =
-            self.transact_items.into_iter().flatten().map(HashMap::into_iter).collect();
         let mut tables = BTreeSet::new();
         let mut actions = Vec::new();
         let mut makes_sense = true;
-        for entry in entries {
+        for entry in self.transact_items.into_iter().flatten() {
             makes_sense &= entry.len() == 1;
             for (name, action) in entry {
                 tables.extend(table_of(action.table_name.as_deref()));
@@ -289,8 +281,8 @@ impl Transaction {
                 actions.extend(action);
             }
         }
-        let request = if makes_sense { Request::Transaction(actions) } else { Request::Other };
-        (tables, request)
+        let request = Request::Items(actions, Unit::Transaction);
+        (tables, if makes_sense { request } else { Request::Other })
     }
 }
 
@@ -320,8 +312,7 @@ impl BatchGet {
             actions.extend(keys.into_iter().map(action));
             all_options.insert(table, options);
         }
-        let form = BatchForm::Get(all_options);
-        (tables, Request::Batch(BatchRequest { actions, form }))
+        (tables, Request::Items(actions, Unit::Batch(BatchForm::Get(all_options))))
     }
 }
 
@@ -352,10 +343,9 @@ impl BatchWrite {
                 Some(Action { table: table.clone(), verb, image })
             })
         });
-        let request = writes.collect::<Option<_>>().map_or(Request::Other, |actions| {
-            Request::Batch(BatchRequest { actions, form: BatchForm::Write })
-        });
-        (tables, request)
+        let actions = writes.collect::<Option<_>>();
+        let unit = Unit::Batch(BatchForm::Write);
+        (tables, actions.map_or(Request::Other, |actions| Request::Items(actions, unit)))
     }
 }
 
@@ -576,10 +566,9 @@ mod tests {
                 ] } }),
             ),
         ] {
-            let Request::Batch(batch) = call(operation, &body.to_string()).request else {
-                panic!("{body}")
-            };
-            assert_eq!(batch.form.request_items(batch.actions.iter()), body["RequestItems"]);
+            let request = call(operation, &body.to_string()).request;
+            let Request::Items(actions, Unit::Batch(form)) = request else { panic!("{body}") };
+            assert_eq!(form.request_items(actions.iter()), body["RequestItems"]);
         }
     }
 }

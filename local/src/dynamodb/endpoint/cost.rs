@@ -52,16 +52,18 @@ impl Charge {
 pub(super) struct ItemWork {
     pub(super) action: Action,
     /// `None` where the engine will refuse the action as invalid: it costs nothing.
-    target: Option<Target>,
+    pub(super) target: Option<Target>,
 }
 
+/// The item of an action.
 #[derive(Debug)]
-struct Target {
-    table: Arc<Table>,
-    key: Value,
+pub(super) struct Target {
+    pub(super) table: Arc<Table>,
+    pub(super) key: Value,
     partition_key: String,
     sort_key: Option<String>,
-    before: Option<Value>,
+    /// The item as it is before the action, if it exists.
+    pub(super) before: Option<Value>,
     /// What an update made of the item, once that is known.
     updated: Option<Value>,
 }
@@ -77,26 +79,6 @@ impl ItemWork {
         if let Some(target) = &mut self.target {
             target.before = item(store, &target.table.name, &target.key);
         }
-    }
-
-    /// The table and the key of the item; `None` where the engine will refuse the action.
-    pub(super) fn key(&self) -> Option<(&str, &Value)> {
-        self.target.as_ref().map(|target| (target.table.name.as_str(), &target.key))
-    }
-
-    /// The table; `None` where the engine will refuse the action.
-    pub(super) fn table(&self) -> Option<&Table> {
-        self.target.as_ref().map(|target| &*target.table)
-    }
-
-    /// The item that is put, if the action is a put.
-    pub(super) fn put(&self) -> Option<&Value> {
-        (self.action.verb == Verb::Put).then_some(&self.action.image)
-    }
-
-    /// The item as it is before the action, if it exists.
-    pub(super) fn before(&self) -> Option<&Value> {
-        self.target.as_ref()?.before.as_ref()
     }
 
     /// Whether the cost is known only from the item after the action.
@@ -231,10 +213,5 @@ impl PageWork {
             table: Arc::clone(&table),
         };
         Some(Self { least, is_capacity_wanted: request.wants_capacity() })
-    }
-
-    /// The page, at what it turned out to cost.
-    pub(super) fn charge(&self, units: Units) -> Charge {
-        Charge { units, ..self.least.clone() }
     }
 }

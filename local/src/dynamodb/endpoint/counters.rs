@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use dynashard_limits::partition::Kind;
-use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
 use super::cost::Charge;
@@ -44,6 +43,37 @@ impl Counters {
     pub fn table_throttles(&self, table: &str) -> u64 {
         self.throttles.get(table).into_iter().flat_map(BTreeMap::values).sum()
     }
+
+    pub(super) fn count_request(&mut self, operation: &str, tables: &BTreeSet<String>) {
+        if tables.is_empty() {
+            *self.without_table.entry(operation.to_owned()).or_default() += 1;
+        }
+        for table in tables {
+            self.count(table, operation).requests += 1;
+        }
+    }
+
+    pub(super) fn count_consumed(&mut self, operation: &str, charges: &[Charge]) {
+        for charge in charges {
+            let count = self.count(&charge.table.name, operation);
+            match charge.kind {
+                Kind::Read => count.consumed_rcu += charge.units.as_f64(),
+                Kind::Write => count.consumed_wcu += charge.units.as_f64(),
+            }
+        }
+    }
+
+    fn count(&mut self, table: &str, operation: &str) -> &mut OperationCount {
+        let operations = self.tables.entry(table.to_owned()).or_default();
+        operations.entry(operation.to_owned()).or_default()
+    }
+
+    pub(super) fn count_throttled(&mut self, hits: &[Hit]) {
+        for hit in hits {
+            let reasons = self.throttles.entry(hit.table.clone()).or_default();
+            *reasons.entry(hit.reason.to_owned()).or_default() += 1;
+        }
+    }
 }
 
 /// What was counted of one operation on one table.
@@ -56,59 +86,4 @@ pub struct OperationCount {
     pub consumed_rcu: f64,
     /// Write capacity units, likewise.
     pub consumed_wcu: f64,
-}
-
-/// The counters of a running endpoint.
-#[derive(Debug, Default)]
-pub(super) struct CounterStore {
-    counters: Mutex<Counters>,
-}
-
-impl CounterStore {
-    pub(super) fn snapshot(&self) -> Counters {
-        self.counters.lock().clone()
-    }
-
-    pub(super) fn refused(&self) {
-        self.counters.lock().refused += 1;
-    }
-
-    pub(super) fn requested(&self, operation: &str, tables: &BTreeSet<String>) {
-        let mut counters = self.counters.lock();
-        if tables.is_empty() {
-            *entry(&mut counters.without_table, operation) += 1;
-        }
-        for table in tables {
-            let operations = entry(&mut counters.tables, table);
-            entry(operations, operation).requests += 1;
-        }
-    }
-
-    pub(super) fn consumed(&self, operation: &str, charges: &[Charge]) {
-        let mut counters = self.counters.lock();
-        for charge in charges {
-            let operations = entry(&mut counters.tables, &charge.table.name);
-            let count = entry(operations, operation);
-            match charge.kind {
-                Kind::Read => count.consumed_rcu += charge.units.as_f64(),
-                Kind::Write => count.consumed_wcu += charge.units.as_f64(),
-            }
-        }
-    }
-
-    pub(super) fn throttled(&self, hits: &[Hit]) {
-        let mut counters = self.counters.lock();
-        for hit in hits {
-            let reasons = entry(&mut counters.throttles, hit.table());
-            *entry(reasons, hit.reason()) += 1;
-        }
-    }
-}
-
-/// Does not copy the key of an entry that is there, which is nearly always.
-fn entry<'a, T: Default>(map: &'a mut BTreeMap<String, T>, key: &str) -> &'a mut T {
-    if !map.contains_key(key) {
-        map.insert(key.to_owned(), T::default());
-    }
-    map.get_mut(key).expect("the entry was inserted")
 }

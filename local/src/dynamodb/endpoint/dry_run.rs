@@ -1,7 +1,5 @@
 //! Whether a request is valid, tried out beside the engine.
 
-use std::fmt;
-
 use dynoxide::actions::create_table::CreateTableRequest;
 use dynoxide::actions::delete_item::DeleteItemRequest;
 use dynoxide::actions::delete_table::DeleteTableRequest;
@@ -14,7 +12,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::cost::ItemWork;
+use super::cost::{ItemWork, Target};
 use super::job::Job;
 use super::tables::Table;
 use crate::dynamodb::engine::{Store, item};
@@ -26,16 +24,17 @@ use crate::dynamodb::engine::{Store, item};
 /// tables of the first and without their items. It runs the same code, so it refuses the same
 /// requests. Nothing stays in it: before a request come the items that it updates, since some
 /// updates are invalid only for what they find, and after it goes what it wrote.
+#[derive(Debug)]
 pub(super) struct DryRun {
     engine: Store,
     /// Held for a whole run, so that runs do not see each other's items.
-    copy: Mutex<Database>,
+    copy: Mutex<Store>,
 }
 
 impl DryRun {
     /// The copy has no tables yet.
     pub(super) fn new(engine: Store) -> Result<Self> {
-        Ok(Self { engine, copy: Mutex::new(Database::memory()?) })
+        Ok(Self { engine, copy: Mutex::new(Store::in_memory()?) })
     }
 
     /// Creates or changes a table, or forgets one that is gone.
@@ -44,9 +43,8 @@ impl DryRun {
         // The copy may not have had it.
         let _ = database.delete_table(DeleteTableRequest { table_name: name.to_owned() });
         let Some(table) = table else { return };
-        let request = CreateTableRequest::deserialize(&table.create_request)
-            .map_err(|error| error.to_string());
-        let created = request
+        let created = CreateTableRequest::deserialize(&table.create_request)
+            .map_err(|error| error.to_string())
             .and_then(|request| database.create_table(request).map_err(|error| error.to_string()));
         if let Err(error) = created {
             tracing::error!(table = name, error, "invalid requests may be throttled");
@@ -56,22 +54,18 @@ impl DryRun {
     /// Whether the engine would refuse the request as invalid.
     pub(super) fn refuses(&self, operation: &str, body: &[u8], job: &Job) -> bool {
         let outcome = match (operation, job) {
-            ("Query", _) => request(body).and_then(|request| self.query(request)),
-            ("Scan", _) => request(body).and_then(|request| self.scan(request)),
-            (_, Job::Items(items)) => self.run_in_copy(operation, body, items.works(), |_| {}),
+            ("Query", _) => request(body).and_then(|request: QueryRequest| {
+                let limit = Some(request.limit.map_or(1, |limit| limit.min(1)));
+                self.engine.query(QueryRequest { limit, ..request }).map(drop)
+            }),
+            ("Scan", _) => request(body).and_then(|request: ScanRequest| {
+                let limit = Some(request.limit.map_or(1, |limit| limit.min(1)));
+                self.engine.scan(ScanRequest { limit, ..request }).map(drop)
+            }),
+            (_, Job::Items(items)) => self.run_in_copy(operation, body, &items.works, |_| {}),
             _ => return false,
         };
         outcome.is_err_and(|error| is_invalid(&error))
-    }
-
-    fn query(&self, request: QueryRequest) -> Result<()> {
-        let limit = request.limit.map_or(1, |limit| limit.min(1));
-        self.engine.query(QueryRequest { limit: Some(limit), ..request }).map(drop)
-    }
-
-    fn scan(&self, request: ScanRequest) -> Result<()> {
-        let limit = request.limit.map_or(1, |limit| limit.min(1));
-        self.engine.scan(ScanRequest { limit: Some(limit), ..request }).map(drop)
     }
 
     /// Tries the request out, and shows what each of its updates makes of its item: the update by its place among the
@@ -85,8 +79,8 @@ impl DryRun {
     ) {
         let _ = self.run_in_copy(operation, body, works, |database| {
             for (at, work) in works.iter().enumerate().filter(|(_, work)| work.is_update()) {
-                if let (Some(table), Some((name, key))) = (work.table(), work.key())
-                    && let Some(item) = item(database, name, key)
+                if let Some(Target { table, key, .. }) = &work.target
+                    && let Some(item) = item(database, &table.name, key)
                 {
                     each(at, table, &item);
                 }
@@ -103,23 +97,28 @@ impl DryRun {
         look: impl FnOnce(&Database),
     ) -> Result<()> {
         let database = self.copy.lock();
-        for work in works.iter().filter(|work| work.is_update()) {
-            if let (Some((table, _)), Some(item)) = (work.key(), work.before()) {
-                let _ = put(&database, table, item);
+        for target in
+            works.iter().filter(|work| work.is_update()).filter_map(|it| it.target.as_ref())
+        {
+            if let Some(Ok(item)) = target.before.as_ref().map(Item::deserialize) {
+                let table_name = target.table.name.clone();
+                let _ =
+                    database.put_item(PutItemRequest { table_name, item, ..Default::default() });
             }
         }
         let outcome = run(&database, operation, body);
         look(&database);
-        for (table, key) in works.iter().filter_map(|work| work.key()) {
-            let _ = delete(&database, table, key);
+        for Target { table, key, .. } in works.iter().filter_map(|work| work.target.as_ref()) {
+            if let Ok(key) = Item::deserialize(key) {
+                let table_name = table.name.clone();
+                let _ = database.delete_item(DeleteItemRequest {
+                    table_name,
+                    key,
+                    ..Default::default()
+                });
+            }
         }
         outcome
-    }
-}
-
-impl fmt::Debug for DryRun {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("DryRun").finish_non_exhaustive()
     }
 }
 
@@ -140,20 +139,6 @@ fn run(database: &Database, operation: &str, body: &[u8]) -> Result<()> {
 fn request<T: DeserializeOwned>(body: &[u8]) -> Result<T> {
     serde_json::from_slice(body)
         .map_err(|error| DynoxideError::SerializationException(error.to_string()))
-}
-
-fn put(database: &Database, table: &str, item: &Value) -> Option<()> {
-    let item = Item::deserialize(item).ok()?;
-    let request =
-        PutItemRequest { table_name: table.to_owned(), item, ..PutItemRequest::default() };
-    database.put_item(request).ok().map(drop)
-}
-
-fn delete(database: &Database, table: &str, key: &Value) -> Option<()> {
-    let key = Item::deserialize(key).ok()?;
-    let request =
-        DeleteItemRequest { table_name: table.to_owned(), key, ..DeleteItemRequest::default() };
-    database.delete_item(request).ok().map(drop)
 }
 
 /// Any other error is about what the engine holds, and this one does not.

@@ -4,9 +4,10 @@
 use dynashard_limits::capacity::Index;
 use serde_json::Value;
 
+use super::call::Verb;
 use super::cost::ItemWork;
 use super::dry_run::DryRun;
-use super::job::Job;
+use super::job::ItemsJob;
 use super::refusal::Refusal;
 use super::tables::Table;
 
@@ -16,21 +17,14 @@ const MAX_PARTITION_KEY: usize = 2_048;
 /// Of a sort key, in bytes.
 const MAX_SORT_KEY: usize = 1_024;
 
-/// Whether [`check`] may refuse the request. Nearly all are quickly known to be right.
-pub(super) fn is_to_be_checked(body: &[u8], job: &Job) -> bool {
-    let Job::Items(items) = job else { return false };
-    items.works().iter().any(|work| of_put(work).is_some() || may_update_one(work, body))
-}
-
 /// The refusal of a request that would write such an item. Blocks.
 pub(super) fn check(
     dry_run: &DryRun,
     operation: &str,
     body: &[u8],
-    job: &Job,
+    items: &ItemsJob,
 ) -> Result<(), Refusal> {
-    let Job::Items(items) = job else { return Ok(()) };
-    let works = items.works();
+    let works = &items.works;
     let mut violations = works.iter().map(of_put).collect::<Vec<_>>();
     if works.iter().any(|work| may_update_one(work, body)) {
         dry_run.look_at_updates(operation, body, works, |at, table, item| {
@@ -39,26 +33,31 @@ pub(super) fn check(
     }
     match violations.iter().flatten().next() {
         None => Ok(()),
-        Some(_) if items.is_transactional() => Err(Refusal::invalid_actions(&violations)),
+        Some(_) if items.is_transactional() => {
+            let reason =
+                |violation: &Option<_>| violation.map(|message| ("ValidationError", message));
+            Err(Refusal::cancelled(&violations.iter().map(reason).collect::<Vec<_>>()))
+        }
         Some(message) => Err(Refusal::invalid(*message)),
     }
 }
 
 fn of_put(work: &ItemWork) -> Option<&'static str> {
-    violation(work.table()?, work.put()?)
+    let target = work.target.as_ref().filter(|_| work.action.verb == Verb::Put)?;
+    violation(&target.table, &work.action.image)
 }
 
 /// Whether an update could lead to one, so that it has to be tried out.
 fn may_update_one(work: &ItemWork, body: &[u8]) -> bool {
     let is_long = |item: &Value, name: &String| size(item, name) > MAX_SORT_KEY;
-    work.is_update()
-        && work.table().is_some_and(|table| {
-            indexes(table).any(|index| {
-                let mut names = index.partition_key.iter().chain(&index.sort_key);
-                body.len() > MAX_SORT_KEY
-                    || work.before().is_some_and(|item| names.any(|name| is_long(item, name)))
-            })
+    let target = work.target.as_ref().filter(|_| work.is_update());
+    target.is_some_and(|target| {
+        indexes(&target.table).any(|index| {
+            let mut names = index.partition_key.iter().chain(&index.sort_key);
+            body.len() > MAX_SORT_KEY
+                || target.before.as_ref().is_some_and(|item| names.any(|name| is_long(item, name)))
         })
+    })
 }
 
 fn violation(table: &Table, item: &Value) -> Option<&'static str> {

@@ -68,44 +68,39 @@ pub(crate) enum RuleKeys {
 impl Insights {
     /// All rules that there are.
     pub(crate) fn rules(&self) -> Vec<InsightRule> {
-        self.with(|tables| {
-            let resources = tables.iter().flat_map(|(table, resources)| {
-                resources.iter().map(move |(index, resource)| (table, index, resource))
-            });
-            resources
-                .flat_map(|(table, index, resource)| resource.rules(table, index.as_deref()))
-                .collect()
-        })
+        let tables = self.tables.lock();
+        let resources = tables.iter().flat_map(|(table, resources)| {
+            resources.iter().flat_map(|(index, resource)| resource.rules(table, index.as_deref()))
+        });
+        resources.collect()
     }
 
     /// Enables them for a table, as far as it is there.
     pub(super) fn enable(&self, now: Duration, table: &str, mode: InsightsMode) {
-        self.with(|tables| {
-            let resource = tables.get_mut(table).and_then(|resources| resources.get_mut(&None));
-            if let Some(resource) = resource {
-                resource.set(now, Some(mode));
-            }
-        });
+        let mut tables = self.tables.lock();
+        let resource = tables.get_mut(table).and_then(|resources| resources.get_mut(&None));
+        if let Some(resource) = resource {
+            resource.set(now, Some(mode));
+        }
     }
 
     /// Learns of a table as it is by now, or forgets one that is gone.
     pub(super) fn set_table(&self, name: &str, table: Option<&Table>) {
-        self.with(|tables| {
-            let Some(table) = table else { return drop(tables.remove(name)) };
-            let mut old = tables.remove(name).unwrap_or_default();
-            let own = (None, table.partition_key.clone(), table.sort_key.clone());
-            let indexes = table.global_indexes.iter().map(|global| {
-                let key = &global.index;
-                let sort_key = (!key.sort_key.is_empty()).then(|| key.sort_key.join(","));
-                (Some(global.name.clone()), key.partition_key.join(","), sort_key)
-            });
-            let resources =
-                std::iter::once(own).chain(indexes).map(|(index, partition_key, sort_key)| {
-                    let setting = old.remove(&index).unwrap_or_default();
-                    (index, Resource { partition_key, sort_key, ..setting })
-                });
-            tables.insert(name.to_owned(), resources.collect());
+        let mut tables = self.tables.lock();
+        let mut old = tables.remove(name).unwrap_or_default();
+        let Some(table) = table else { return };
+        let own = (None, table.partition_key.clone(), table.sort_key.clone());
+        let indexes = table.global_indexes.iter().map(|global| {
+            let key = &global.index;
+            let sort_key = (!key.sort_key.is_empty()).then(|| key.sort_key.join(","));
+            (Some(global.name.clone()), key.partition_key.join(","), sort_key)
         });
+        let resources =
+            std::iter::once(own).chain(indexes).map(|(index, partition_key, sort_key)| {
+                let setting = old.remove(&index).unwrap_or_default();
+                (index, Resource { partition_key, sort_key, ..setting })
+            });
+        tables.insert(name.to_owned(), resources.collect());
     }
 
     /// Answers an operation about Contributor Insights; `None` for any other.
@@ -134,7 +129,7 @@ impl Insights {
             if let Some(changed) = resource.changed {
                 answer["LastUpdateDateTime"] = changed.as_secs_f64().into();
             }
-            Ok(answer)
+            answer
         })
     }
 
@@ -162,7 +157,7 @@ impl Insights {
             resource.set(now, mode);
             let mut answer = resource.summary(table, index);
             answer["ContributorInsightsStatus"] = status.into();
-            Ok(answer)
+            answer
         })
     }
 
@@ -181,18 +176,16 @@ impl Insights {
             token.parse::<usize>().map_err(|_| Refusal::invalid("Invalid NextToken"))
         })?;
         let wanted = request.table_name.as_deref().map(without_arn);
-        let mut summaries = self.with(|tables| {
-            if let Some(table) = wanted.filter(|table| !tables.contains_key(*table)) {
-                return Err(not_found(table, None));
-            }
-            let tables =
-                tables.iter().filter(|(name, _)| wanted.is_none_or(|table| table == *name));
-            let resources = tables.flat_map(|(name, resources)| {
-                let known = resources.iter().filter(|(_, resource)| resource.changed.is_some());
-                known.map(move |(index, resource)| resource.summary(name, index.as_deref()))
-            });
-            Ok(resources.skip(first).take(page + 1).collect::<Vec<_>>())
-        })?;
+        let tables = self.tables.lock();
+        if let Some(table) = wanted.filter(|table| !tables.contains_key(*table)) {
+            return Err(not_found(table, None));
+        }
+        let tables = tables.iter().filter(|(name, _)| wanted.is_none_or(|table| table == *name));
+        let resources = tables.flat_map(|(name, resources)| {
+            let known = resources.iter().filter(|(_, resource)| resource.changed.is_some());
+            known.map(move |(index, resource)| resource.summary(name, index.as_deref()))
+        });
+        let mut summaries = resources.skip(first).take(page + 1).collect::<Vec<_>>();
         let has_more = summaries.len() > page;
         summaries.truncate(page);
         let mut answer = json!({ "ContributorInsightsSummaries": summaries });
@@ -202,23 +195,19 @@ impl Insights {
         Ok(answer)
     }
 
-    fn find<T>(
+    /// What `act` makes of the table or index that a request is about.
+    fn find(
         &self,
         Target { table_name, index_name }: &Target,
-        act: impl FnOnce(&str, Option<&str>, &mut Resource) -> Result<T, Refusal>,
-    ) -> Result<T, Refusal> {
+        act: impl FnOnce(&str, Option<&str>, &mut Resource) -> Value,
+    ) -> Result<Value, Refusal> {
         let table = table_name.as_deref().map(without_arn);
         let table = table.ok_or_else(|| invalid_value("null", "tableName", "not be null"))?;
-        self.with(|tables| {
-            let resources = tables.get_mut(table).ok_or_else(|| not_found(table, None))?;
-            let resource = resources.get_mut(index_name);
-            let resource = resource.ok_or_else(|| not_found(table, index_name.as_deref()))?;
-            act(table, index_name.as_deref(), resource)
-        })
-    }
-
-    fn with<T>(&self, look: impl FnOnce(&mut BTreeMap<String, Resources>) -> T) -> T {
-        look(&mut self.tables.lock())
+        let mut tables = self.tables.lock();
+        let resources = tables.get_mut(table).ok_or_else(|| not_found(table, None))?;
+        let resource = resources.get_mut(index_name);
+        let resource = resource.ok_or_else(|| not_found(table, index_name.as_deref()))?;
+        Ok(act(table, index_name.as_deref(), resource))
     }
 }
 

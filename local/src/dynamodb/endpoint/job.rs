@@ -6,7 +6,7 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 
 use super::answer::{Members, Outcome, consumed, merge_unprocessed, with_member};
-use super::call::{BatchForm, Request};
+use super::call::{BatchForm, Request, Unit};
 use super::cost::{Charge, ItemWork, PageWork};
 use super::meter::Meter;
 use super::refusal::{Hit, Refusal};
@@ -26,19 +26,9 @@ pub(super) enum Job {
 /// Actions on items.
 #[derive(Debug)]
 pub(super) struct ItemsJob {
-    works: Vec<ItemWork>,
+    /// The actions with what is known of their items.
+    pub(super) works: Vec<ItemWork>,
     unit: Unit,
-}
-
-/// What is admitted or refused as a whole.
-#[derive(Debug)]
-enum Unit {
-    /// The one action that there is.
-    Action,
-    /// All actions together.
-    Transaction,
-    /// Each action by itself.
-    Batch(BatchForm),
 }
 
 /// A request of which nothing was admitted.
@@ -51,28 +41,42 @@ pub(super) struct Throttled {
 
 impl Job {
     pub(super) fn of(request: Request, tables: &Tables) -> Self {
-        let (actions, unit) = match request {
-            Request::Single(action) => (vec![action], Unit::Action),
-            Request::Transaction(actions) => (actions, Unit::Transaction),
-            Request::Batch(batch) => (batch.actions, Unit::Batch(batch.form)),
-            Request::Page(page) => {
-                return PageWork::of(&page, tables).map_or(Self::Free, Self::Page);
+        match request {
+            Request::Items(actions, unit) => {
+                let works = actions.into_iter().map(|action| ItemWork::of(action, tables));
+                Self::Items(ItemsJob { works: works.collect(), unit })
             }
-            Request::TableChange => return Self::TableChange,
-            Request::Other => return Self::Free,
-        };
-        let works = actions.into_iter().map(|action| ItemWork::of(action, tables)).collect();
-        Self::Items(ItemsJob { works, unit })
+            Request::Page(page) => PageWork::of(&page, tables).map_or(Self::Free, Self::Page),
+            Request::TableChange => Self::TableChange,
+            Request::Other => Self::Free,
+        }
+    }
+
+    /// Whether the cost, or what tables there are, is known only by another look.
+    pub(super) fn changes_what_is_known(&self) -> bool {
+        match self {
+            Self::Items(items) => items.works.iter().any(ItemWork::is_update),
+            Self::TableChange => true,
+            Self::Page(_) | Self::Free => false,
+        }
+    }
+
+    /// What is foreseen of each action.
+    fn foreseen(&self) -> Vec<Vec<Charge>> {
+        match self {
+            Self::Items(items) => {
+                let is_transactional = items.is_transactional();
+                items.works.iter().map(|work| work.foreseen(is_transactional)).collect()
+            }
+            Self::Page(page) => vec![vec![page.least.clone()]],
+            Self::TableChange | Self::Free => Vec::new(),
+        }
     }
 
     /// Admits the request if there is room for all of it, and otherwise gives it back, with nothing
     /// changed and nothing counted as throttled.
     pub(super) fn admit_if_room(self, now: Duration, meter: &Meter) -> Result<Admitted, Self> {
-        let charges = match &self {
-            Self::Items(items) => items.foreseen().concat(),
-            Self::Page(page) => vec![page.least.clone()],
-            Self::TableChange | Self::Free => Vec::new(),
-        };
+        let charges = self.foreseen().concat();
         if meter.admit_if_room(now, &charges) {
             Ok(Admitted { job: self, at: now, charges, left: None })
         } else {
@@ -88,16 +92,23 @@ impl Job {
 
     /// Admits what there is room for; an error if that is nothing.
     pub(super) fn admit(self, now: Duration, meter: &Meter) -> Result<Admitted, Throttled> {
-        let (job, charges, left) = match self {
-            Self::Items(items) => return items.admit(now, meter),
-            Self::Page(page) => {
-                let charges = vec![page.least.clone()];
-                meter.admit(now, &charges).map_err(Throttled::as_a_whole)?;
-                (Self::Page(page), charges, None)
+        let by_action = self.foreseen();
+        let is_transactional = match self {
+            Self::Items(ItemsJob { works, unit: Unit::Batch(form) }) => {
+                return admit_each(works, by_action, form, now, meter);
             }
-            Self::TableChange | Self::Free => (self, Vec::new(), None),
+            Self::Items(ref items) => items.is_transactional(),
+            _ => false,
         };
-        Ok(Admitted { job, at: now, charges, left })
+        let charges = by_action.concat();
+        meter.admit(now, &charges).map_err(|hits| {
+            if is_transactional {
+                Throttled::by_action(hits, &by_action)
+            } else {
+                Throttled::as_a_whole(hits)
+            }
+        })?;
+        Ok(Admitted { job: self, at: now, charges, left: None })
     }
 }
 
@@ -107,49 +118,12 @@ impl ItemsJob {
         self.works.iter_mut().for_each(|work| work.look_up(store));
     }
 
-    /// Whether the cost is known only after [`Self::look_again`].
-    pub(super) fn has_updates(&self) -> bool {
-        self.works.iter().any(ItemWork::is_update)
-    }
-
     /// Reads what became of the items that were updated. Blocks.
     pub(super) fn look_again(&mut self, store: &Store) {
         self.works.iter_mut().for_each(|work| work.look_again(store));
     }
 
-    /// The actions with what is known of their items.
-    pub(super) fn works(&self) -> &[ItemWork] {
-        &self.works
-    }
-
-    /// What is foreseen of each action.
-    fn foreseen(&self) -> Vec<Vec<Charge>> {
-        let is_transactional = self.is_transactional();
-        self.works.iter().map(|work| work.foreseen(is_transactional)).collect()
-    }
-
-    fn admit(self, now: Duration, meter: &Meter) -> Result<Admitted, Throttled> {
-        let by_action = self.foreseen();
-        if let Unit::Batch(form) = self.unit {
-            return admit_each(self.works, by_action, form, now, meter);
-        }
-        let charges = by_action.concat();
-        meter.admit(now, &charges).map_err(|hits| {
-            if self.is_transactional() {
-                Throttled::by_action(hits, &by_action)
-            } else {
-                Throttled::as_a_whole(hits)
-            }
-        })?;
-        Ok(Admitted { job: Job::Items(self), at: now, charges, left: None })
-    }
-
-    fn due(&self, outcome: Outcome) -> Vec<Charge> {
-        let is_transactional = self.is_transactional();
-        self.works.iter().flat_map(|work| work.due(outcome, is_transactional)).collect()
-    }
-
-    pub(super) fn is_transactional(&self) -> bool {
+    pub(super) const fn is_transactional(&self) -> bool {
         matches!(self.unit, Unit::Transaction)
     }
 }
@@ -202,7 +176,8 @@ impl Throttled {
         let mut first = 0;
         for charges in charges {
             let own = first..first + charges.len();
-            reasons.push(hits.iter().find(|(at, _)| own.contains(at)).map(|(_, hit)| hit));
+            let hit = hits.iter().find(|(at, _)| own.contains(at));
+            reasons.push(hit.map(|(_, hit)| (hit.code, hit.message)));
             first = own.end;
         }
         let refusal = Refusal::cancelled(&reasons);
@@ -231,14 +206,6 @@ struct Left {
     hits: Vec<Hit>,
 }
 
-/// What a request cost, and what its client is answered.
-#[derive(Debug)]
-pub(super) struct Settled {
-    pub(super) charges: Vec<Charge>,
-    /// `None` where the engine's answer is right as it is.
-    pub(super) body: Option<Bytes>,
-}
-
 impl Admitted {
     /// The limits that keep a part of the request from executing.
     pub(super) fn hits(&self) -> &[Hit] {
@@ -257,16 +224,21 @@ impl Admitted {
         changed.unwrap_or(body)
     }
 
-    /// Charges or refunds the difference between what was admitted and what the request cost.
+    /// Charges or refunds the difference between what was admitted and what the request cost. Returns
+    /// what it cost, and what its client is answered where the engine's answer is not right as it is.
     pub(super) fn settle(
         self,
         outcome: Outcome,
         answer: &[u8],
         now: Duration,
         meter: &Meter,
-    ) -> Settled {
+    ) -> (Vec<Charge>, Option<Bytes>) {
         let (due, body) = match &self.job {
-            Job::Items(items) => (items.due(outcome), None),
+            Job::Items(items) => {
+                let is_transactional = items.is_transactional();
+                let due = items.works.iter().flat_map(|work| work.due(outcome, is_transactional));
+                (due.collect(), None)
+            }
             Job::Page(page) => page_due(page, outcome, answer),
             Job::TableChange | Job::Free => (Vec::new(), None),
         };
@@ -275,7 +247,7 @@ impl Admitted {
             Some(left) if outcome == Outcome::Done => left.add_to(answer),
             _ => body,
         };
-        Settled { charges: due, body }
+        (due, body)
     }
 }
 
@@ -291,16 +263,16 @@ impl Left {
 
 /// What a page cost, and its answer without what only the endpoint has asked for.
 fn page_due(page: &PageWork, outcome: Outcome, answer: &[u8]) -> (Vec<Charge>, Option<Bytes>) {
-    match outcome {
-        Outcome::Done => {}
-        Outcome::Unknown => return (vec![page.least.clone()], None),
+    let members = match outcome {
+        Outcome::Done => Members::of(answer),
+        Outcome::Unknown => None,
         Outcome::ConditionFailed | Outcome::Invalid => return (Vec::new(), None),
-    }
-    let Some(mut members) = Members::of(answer) else {
-        return (vec![page.least.clone()], None);
     };
+    let Some(mut members) = members else { return (vec![page.least.clone()], None) };
     let units = consumed(&members).unwrap_or(page.least.units);
-    let due = vec![page.charge(units)];
+    let mut due = page.least.clone();
+    due.units = units;
+    let due = vec![due];
     if page.is_capacity_wanted {
         return (due, None);
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use dynashard_limits::Units;
-use dynashard_limits::partition::{Demand, Kind, Limits, Partitions, Resource};
+use dynashard_limits::partition::{Demand, Limits, Partitions};
 use parking_lot::Mutex;
 
 use super::cost::Charge;
@@ -56,22 +56,36 @@ impl Meter {
 
     /// Charges what is due beyond what was admitted at `admitted_at`, and gives back what was
     /// admitted beyond what is due.
-    pub(super) fn settle(
+    pub(super) fn settle<'a>(
         &self,
         now: Duration,
         admitted_at: Duration,
-        admitted: &[Charge],
-        due: &[Charge],
+        admitted: &'a [Charge],
+        due: &'a [Charge],
     ) {
-        let mut accounts = BTreeMap::<Payer<'_>, Account<'_>>::new();
+        // By the partition of a key, in a table or index: what was admitted, and what is due.
+        let mut accounts = BTreeMap::<_, (Demand<'_>, Units, Units)>::new();
+        let mut account = |charge: &'a Charge, admitted, due| {
+            let demand = charge.demand();
+            let payer = (demand.resource, demand.partition_key, demand.kind);
+            let account = accounts.entry(payer).or_insert((demand, Units::ZERO, Units::ZERO));
+            account.1 += admitted;
+            account.2 += due;
+        };
         for charge in admitted {
-            Account::among(&mut accounts, charge).admitted += charge.units;
+            account(charge, charge.units, Units::ZERO);
         }
         for charge in due {
-            Account::among(&mut accounts, charge).due += charge.units;
+            account(charge, Units::ZERO, charge.units);
         }
-        let missing: Vec<_> = accounts.values().map(Account::missing).collect();
-        let excess: Vec<_> = accounts.values().map(Account::excess).collect();
+        let difference = |of: fn(Units, Units) -> Units| {
+            let accounts = accounts.values();
+            let demands = accounts
+                .map(|(demand, admitted, due)| Demand { units: of(*admitted, *due), ..*demand });
+            demands.collect::<Vec<_>>()
+        };
+        let missing = difference(|admitted, due| due.saturating_sub(admitted));
+        let excess = difference(Units::saturating_sub);
         self.with(|partitions| {
             partitions.charge(now, &missing);
             partitions.refund(now, admitted_at, &excess);
@@ -82,31 +96,5 @@ impl Meter {
     pub(super) fn with<T>(&self, look: impl FnOnce(&mut Partitions) -> T) -> T {
         let mut partitions = self.partitions.lock();
         look(&mut partitions)
-    }
-}
-
-/// Who pays: of a table or index, the partition of a key.
-type Payer<'a> = (Resource<'a>, &'a str, Kind);
-
-/// What one payer was admitted with, and what it owes.
-struct Account<'a> {
-    demand: Demand<'a>,
-    admitted: Units,
-    due: Units,
-}
-
-impl<'a> Account<'a> {
-    fn among<'b>(accounts: &'b mut BTreeMap<Payer<'a>, Self>, charge: &'a Charge) -> &'b mut Self {
-        let demand = charge.demand();
-        let payer = (demand.resource, demand.partition_key, demand.kind);
-        accounts.entry(payer).or_insert(Self { demand, admitted: Units::ZERO, due: Units::ZERO })
-    }
-
-    fn missing(&self) -> Demand<'a> {
-        Demand { units: self.due.saturating_sub(self.admitted), ..self.demand }
-    }
-
-    fn excess(&self) -> Demand<'a> {
-        Demand { units: self.admitted.saturating_sub(self.due), ..self.demand }
     }
 }

@@ -13,7 +13,7 @@
 //!    An item that an index could not hold is refused here: the engine looks at no size of index keys.
 //! 3. Where there is not room for all of it, a [`DryRun`] finds out whether the request is valid: as
 //!    in DynamoDB, an invalid request is told what is wrong with it, and never that it is throttled.
-//! 4. [`Endpoint::admit`] decides, directly before the request is handed over. A batch goes on without
+//! 4. [`Job::admit`] decides, directly before the request is handed over. A batch goes on without
 //!    what was refused.
 //! 5. The engine executes it.
 //! 6. What the request was admitted with is [settled](job::Admitted::settle): an update costs by
@@ -61,9 +61,8 @@ use answer::Outcome;
 use axum::body::{Body, Bytes};
 use axum::extract::Request;
 use call::Call;
-use counters::CounterStore;
 use dry_run::DryRun;
-use dynashard_limits::partition::{Limits, Partitions};
+use dynashard_limits::partition::Limits;
 use http::header::{CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, EXPECT, TRANSFER_ENCODING};
 use http::request::Parts;
 use http::response::Parts as AnswerParts;
@@ -73,17 +72,15 @@ use http_body_util::{BodyExt, Full};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
-use insights::Insights;
-use job::{Admitted, Job, Settled};
-use meter::Meter;
-use observed::ThrottledRequests;
-use refusal::{CHECKSUM, Refusal};
+use job::{Admitted, Job};
+use parking_lot::Mutex;
+use refusal::{ACCESS_DENIED, CHECKSUM, Refusal};
 use tables::Tables;
 use tokens::{Claim, Token, Tokens};
 
 use crate::StartError;
 use crate::access::Access;
-use crate::clock::SharedClock;
+use crate::clock::{SharedClock, since_epoch};
 use crate::dynamodb::engine::{Engine, Store};
 use crate::ids;
 use crate::plan::InsightsMode;
@@ -94,18 +91,33 @@ use crate::server::{Handler, IntoResponse, Response, listing, read_body, set};
 pub(crate) struct Endpoint {
     engine: Authority,
     client: Client<HttpConnector, Full<Bytes>>,
-    store: Store,
-    tables: Arc<Tables>,
+    known: Arc<Known>,
     limits: Limits,
-    meter: Arc<Meter>,
-    dry_run: Arc<DryRun>,
     tokens: Tokens,
-    insights: Arc<Insights>,
-    throttled_requests: Arc<ThrottledRequests>,
     signature_window: Duration,
     clock: SharedClock,
-    counters: CounterStore,
+    counters: Mutex<Counters>,
     access: Arc<Access>,
+}
+
+/// What the endpoint knows of the engine's tables. Its methods may wait for the engine.
+#[derive(Debug)]
+struct Known {
+    store: Store,
+    tables: Tables,
+    dry_run: DryRun,
+    observed: Arc<Observed>,
+}
+
+impl Known {
+    /// Learns what a table is like at `now`.
+    fn learn(&self, name: &str, now: Duration) -> dynoxide::Result<()> {
+        self.tables.learn(name, |table| {
+            self.observed.meter.set_table(now, name, table);
+            self.dry_run.set_table(name, table);
+            self.observed.insights.set_table(name, table);
+        })
+    }
 }
 
 impl Endpoint {
@@ -121,60 +133,44 @@ impl Endpoint {
     ) -> Result<Self, StartError> {
         let mut connector = HttpConnector::new();
         connector.set_nodelay(true);
-        let (authority, store) = (engine.address().to_string(), engine.store());
-        let (tables, meter) = (Tables::of(store.clone()), Meter::new(limits));
-        let insights = Insights::default();
-        let engine_error = |error: dynoxide::DynoxideError| StartError::Engine(error.to_string());
-        let dry_run = DryRun::new(store.clone()).map_err(engine_error)?;
+        let store = engine.store();
+        let known = Known {
+            tables: Tables::of(store.clone()),
+            dry_run: DryRun::new(store.clone()).map_err(StartError::engine)?,
+            observed: Arc::new(Observed::of(limits)),
+            store,
+        };
         let now = since_epoch(clock.now());
-        tables
-            .learn_all(|name, table| {
-                meter.set_table(now, name, table);
-                dry_run.set_table(name, table);
-                insights.set_table(name, table);
-            })
-            .map_err(engine_error)?;
+        for name in known.store.table_names().map_err(StartError::engine)? {
+            known.learn(&name, now).map_err(StartError::engine)?;
+        }
+        let authority = engine.address().to_string();
         Ok(Self {
             engine: authority.parse().expect("a socket address is an authority"),
             client: Client::builder(TokioExecutor::new()).pool_idle_timeout(None).build(connector),
-            store,
-            tables: Arc::new(tables),
+            known: Arc::new(known),
             limits,
-            meter: Arc::new(meter),
-            dry_run: Arc::new(dry_run),
             tokens: Tokens::default(),
-            insights: Arc::new(insights),
-            throttled_requests: Arc::default(),
             signature_window,
             clock,
-            counters: CounterStore::default(),
+            counters: Mutex::default(),
             access,
         })
     }
 
     /// What the endpoint has counted since it started.
     pub(crate) fn counters(&self) -> Counters {
-        self.counters.snapshot()
-    }
-
-    /// Calls `look` with the partitions: what was consumed and throttled in each second, and which
-    /// keys met a limit. Requests wait until it returns.
-    pub(crate) fn partitions<T>(&self, look: impl FnOnce(&Partitions) -> T) -> T {
-        self.meter.with(|partitions| look(partitions))
+        self.counters.lock().clone()
     }
 
     /// What `CloudWatch` sees of the tables.
-    pub(crate) fn observed(&self) -> Observed {
-        Observed {
-            meter: Arc::clone(&self.meter),
-            requests: Arc::clone(&self.throttled_requests),
-            insights: Arc::clone(&self.insights),
-        }
+    pub(crate) fn observed(&self) -> &Arc<Observed> {
+        &self.known.observed
     }
 
     /// Enables Contributor Insights for a table.
     pub(crate) fn enable_insights(&self, table: &str, mode: InsightsMode) {
-        self.insights.enable(since_epoch(self.clock.now()), table, mode);
+        self.observed().insights.enable(since_epoch(self.clock.now()), table, mode);
     }
 
     async fn forward(&self, request: Request) -> Result<Response, Refusal> {
@@ -183,11 +179,11 @@ impl Endpoint {
         let body = body.map_err(|error| error.pick(Refusal::TOO_LARGE, Refusal::BROKEN))?;
         let call = Call::read(&parts.headers, &body);
         self.access
-            .check_request(&parts, || permissions::asked(&call, &self.tables))
-            .map_err(|denied| Refusal::access_denied(&denied))?;
+            .check_request(&parts, || permissions::asked(&call, &self.known.tables))
+            .map_err(|denied| Refusal::new(ACCESS_DENIED, denied.to_string()))?;
         let Call { operation, tables, request } = call;
         let now = self.clock.now();
-        if let Some(answer) = self.insights.answer(&operation, &body, since_epoch(now)) {
+        if let Some(answer) = self.observed().insights.answer(&operation, &body, since_epoch(now)) {
             self.check_signature(&parts, now)?;
             return Ok(refusal::answer(StatusCode::OK, answer?.to_string()));
         }
@@ -202,17 +198,16 @@ impl Endpoint {
                 }
             },
         };
-        let job = self.look_up(Job::of(request, &self.tables)).await?;
-        let job = self.check_index_keys(&operation, job, &body).await?;
+        let job = self.look_up(&operation, Job::of(request, &self.known.tables), &body).await?;
         parts.uri = self.engine_uri(&parts.uri);
         remove_hop_headers(&mut parts.headers);
         let now = self.clock.now();
         self.check_signature(&parts, now)?;
-        let admitted = match job.admit_if_room(since_epoch(now), &self.meter) {
+        let admitted = match job.admit_if_room(since_epoch(now), &self.observed().meter) {
             Ok(admitted) => admitted,
             Err(job) => self.admit_if_valid(&parts, &operation, &tables, job, &body).await?,
         };
-        self.counters.requested(&operation, &tables);
+        self.counters.lock().count_request(&operation, &tables);
         let exchange = self.exchange(parts, admitted.body(body));
         let (mut parts, answer) = match first {
             None => exchange.await?,
@@ -227,10 +222,14 @@ impl Endpoint {
             }
         };
         let outcome = Outcome::of(parts.status, &answer);
-        let admitted = self.look_again(admitted, outcome, &tables).await?;
+        let admitted = if outcome == Outcome::Done && admitted.job.changes_what_is_known() {
+            self.look_again(admitted, &tables).await?
+        } else {
+            admitted
+        };
         let now = since_epoch(self.clock.now());
-        let Settled { charges, body } = admitted.settle(outcome, &answer, now, &self.meter);
-        self.counters.consumed(&operation, &charges);
+        let (charges, body) = admitted.settle(outcome, &answer, now, &self.observed().meter);
+        self.counters.lock().count_consumed(&operation, &charges);
         let body = body.or_else(|| warm::describe(&operation, &answer, &self.limits));
         remove_hop_headers(&mut parts.headers);
         if let Some(body) = &body {
@@ -239,35 +238,25 @@ impl Endpoint {
         Ok(Response::from_parts(parts, Body::from(body.unwrap_or(answer))))
     }
 
-    /// Reads the items that the request is about.
-    async fn look_up(&self, job: Job) -> Result<Job, Refusal> {
+    /// Reads the items that the request is about, and refuses one that would write what no index could hold.
+    async fn look_up(&self, operation: &str, job: Job, body: &Bytes) -> Result<Job, Refusal> {
         let Job::Items(mut items) = job else { return Ok(job) };
-        let store = self.store.clone();
-        blocking(move || {
-            items.look_up(&store);
-            Job::Items(items)
-        })
-        .await
-    }
-
-    async fn check_index_keys(
-        &self,
-        operation: &str,
-        job: Job,
-        body: &Bytes,
-    ) -> Result<Job, Refusal> {
-        if !index_keys::is_to_be_checked(body, &job) {
-            return Ok(job);
-        }
-        let (dry_run, operation) = (Arc::clone(&self.dry_run), operation.to_owned());
-        let body = body.clone();
-        blocking(move || index_keys::check(&dry_run, &operation, &body, &job).map(|()| job)).await?
+        let known = Arc::clone(&self.known);
+        let (operation, body) = (operation.to_owned(), body.clone());
+        let look = move || {
+            items.look_up(&known.store);
+            index_keys::check(&known.dry_run, &operation, &body, &items)?;
+            Ok(Job::Items(items))
+        };
+        blocking(look).await?
     }
 
     /// Requests without a signing date are let through: the engine answers them with the error that
     /// fits, and executes none of them.
     fn check_signature(&self, parts: &Parts, now: SystemTime) -> Result<(), Refusal> {
-        signature::check(parts, self.signature_window, now).inspect_err(|_| self.counters.refused())
+        signature::check(parts, self.signature_window, now).inspect_err(|_| {
+            self.counters.lock().refused += 1;
+        })
     }
 
     /// Decides about a request for which there is not room: if it is invalid it passes, and the
@@ -280,37 +269,25 @@ impl Endpoint {
         job: Job,
         body: &Bytes,
     ) -> Result<Admitted, Refusal> {
-        let names_unknown = tables.iter().any(|table| self.tables.get(table).is_none());
-        let (dry_run, operation_name, body) =
-            (Arc::clone(&self.dry_run), operation.to_owned(), body.clone());
-        let (job, is_invalid) = blocking(move || {
-            let is_invalid = names_unknown || dry_run.refuses(&operation_name, &body, &job);
-            (job, is_invalid)
-        })
-        .await?;
+        let known = Arc::clone(&self.known);
+        let names_unknown = tables.iter().any(|table| known.tables.get(table).is_none());
+        let (name, body) = (operation.to_owned(), body.clone());
+        let look = move || (names_unknown || known.dry_run.refuses(&name, &body, &job), job);
+        let (is_invalid, job) = blocking(look).await?;
         let now = self.clock.now();
         self.check_signature(parts, now)?;
         if is_invalid {
             return Ok(job.pass(since_epoch(now)));
         }
-        self.admit(operation, tables, job, since_epoch(now))
-    }
-
-    /// Whether a request may execute now, or which part of it. The answer holds for this moment
-    /// only, so nothing waits after it.
-    fn admit(
-        &self,
-        operation: &str,
-        tables: &BTreeSet<String>,
-        job: Job,
-        now: Duration,
-    ) -> Result<Admitted, Refusal> {
-        let admitted = job.admit(now, &self.meter).map_err(|throttled| {
-            self.counters.throttled(&throttled.hits);
-            self.throttled_requests.count(tables, operation, now.as_secs());
-            throttled.refusal
-        })?;
-        self.counters.throttled(admitted.hits());
+        // The answer holds for this moment only, so nothing waits after it.
+        let admitted =
+            job.admit(since_epoch(now), &self.observed().meter).map_err(|throttled| {
+                self.counters.lock().count_throttled(&throttled.hits);
+                let now = since_epoch(now).as_secs();
+                self.observed().throttled_requests.count(tables, operation, now);
+                throttled.refusal
+            })?;
+        self.counters.lock().count_throttled(admitted.hits());
         Ok(admitted)
     }
 
@@ -332,46 +309,19 @@ impl Endpoint {
     async fn look_again(
         &self,
         mut admitted: Admitted,
-        outcome: Outcome,
         tables: &BTreeSet<String>,
     ) -> Result<Admitted, Refusal> {
-        if outcome != Outcome::Done {
-            return Ok(admitted);
-        }
-        match &mut admitted.job {
-            Job::Items(items) if items.has_updates() => {
-                let store = self.store.clone();
-                blocking(move || {
-                    if let Job::Items(items) = &mut admitted.job {
-                        items.look_again(&store);
-                    }
-                    admitted
-                })
-                .await
+        let known = Arc::clone(&self.known);
+        let (tables, now) = (tables.clone(), since_epoch(self.clock.now()));
+        let look = move || {
+            match &mut admitted.job {
+                Job::Items(items) => items.look_again(&known.store),
+                Job::TableChange => tables.iter().try_for_each(|name| known.learn(name, now))?,
+                Job::Page(_) | Job::Free => {}
             }
-            Job::TableChange => {
-                for name in tables {
-                    self.learn(name.clone()).await?;
-                }
-                Ok(admitted)
-            }
-            _ => Ok(admitted),
-        }
-    }
-
-    /// Learns what a table is like by now.
-    async fn learn(&self, name: String) -> Result<(), Refusal> {
-        let (tables, meter) = (Arc::clone(&self.tables), Arc::clone(&self.meter));
-        let (dry_run, insights) = (Arc::clone(&self.dry_run), Arc::clone(&self.insights));
-        let now = since_epoch(self.clock.now());
-        let learned = blocking(move || {
-            tables.learn(&name, |name, table| {
-                meter.set_table(now, name, table);
-                dry_run.set_table(name, table);
-                insights.set_table(name, table);
-            })
-        });
-        learned.await?.map_err(|error| {
+            dynoxide::Result::Ok(admitted)
+        };
+        blocking(look).await?.map_err(|error| {
             tracing::error!(%error, "a table that changed cannot be read");
             Refusal::ENGINE_BROKE_OFF
         })
@@ -389,7 +339,7 @@ impl Endpoint {
 impl Handler for Endpoint {
     async fn handle(&self, request: Request, _peer: SocketAddr) -> Response {
         let mut response = match (request.method(), request.uri().path()) {
-            (&Method::GET, "/") => health(),
+            (&Method::GET, "/") => ([(CONTENT_TYPE, "text/plain")], HEALTH).into_response(),
             (&Method::GET, "/_dynashard/counters") => listing(&self.counters()),
             _ => self.forward(request).await.unwrap_or_else(|refusal| refusal.response()),
         };
@@ -408,21 +358,13 @@ const MAX_BODY: usize = 16 << 20;
 
 const REQUEST_ID: &str = "x-amzn-requestid";
 
-fn health() -> Response {
-    let body = "healthy: dynamodb.us-east-1.amazonaws.com ";
-    ([(CONTENT_TYPE, "text/plain")], body).into_response()
-}
+const HEALTH: &str = "healthy: dynamodb.us-east-1.amazonaws.com ";
 
 /// These describe one connection; each side of the endpoint has its own.
 fn remove_hop_headers(headers: &mut HeaderMap) {
     for name in [CONNECTION, CONTENT_LENGTH, EXPECT, TRANSFER_ENCODING] {
         headers.remove(name);
     }
-}
-
-/// The time as the partitions count it.
-fn since_epoch(now: SystemTime) -> Duration {
-    now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
 }
 
 /// Runs work that may wait for the engine on a thread that may block.

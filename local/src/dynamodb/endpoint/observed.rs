@@ -2,9 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
-use std::sync::Arc;
 
-use dynashard_limits::partition::Partitions;
+use dynashard_limits::partition::{Limits, Partitions};
 use parking_lot::Mutex;
 
 use super::insights::Insights;
@@ -12,39 +11,33 @@ use super::meter::Meter;
 
 /// What is counted and set of the tables. It may outlive the endpoint, since it holds on to nothing
 /// that the engine waits for.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Observed {
-    pub(super) meter: Arc<Meter>,
-    pub(super) requests: Arc<ThrottledRequests>,
-    pub(super) insights: Arc<Insights>,
+    pub(super) meter: Meter,
+    /// The requests that were refused as a whole.
+    pub(crate) throttled_requests: ThrottledRequests,
+    pub(crate) insights: Insights,
 }
 
 impl Observed {
-    /// Calls `look` with the partitions. Requests wait until it returns.
+    /// Of no tables yet.
+    pub(crate) fn of(limits: Limits) -> Self {
+        Self {
+            meter: Meter::new(limits),
+            throttled_requests: ThrottledRequests::default(),
+            insights: Insights::default(),
+        }
+    }
+
+    /// Calls `look` with the partitions: what was consumed and throttled in each second, and which
+    /// keys met a limit. Requests wait until it returns.
     pub(crate) fn partitions<T>(&self, look: impl FnOnce(&Partitions) -> T) -> T {
         self.meter.with(|partitions| look(partitions))
-    }
-
-    pub(crate) fn throttled_requests(&self) -> &ThrottledRequests {
-        &self.requests
-    }
-
-    pub(crate) fn insights(&self) -> &Insights {
-        &self.insights
     }
 }
 
 #[cfg(test)]
 impl Observed {
-    /// Of no tables yet.
-    pub(crate) fn of(limits: dynashard_limits::partition::Limits) -> Self {
-        Self {
-            meter: Arc::new(Meter::new(limits)),
-            requests: Arc::default(),
-            insights: Arc::default(),
-        }
-    }
-
     /// Calls `change` with the partitions, in place of requests.
     pub(crate) fn change_partitions<T>(&self, change: impl FnOnce(&mut Partitions) -> T) -> T {
         self.meter.with(change)
@@ -71,7 +64,7 @@ impl Observed {
     /// Counts a request that was throttled as a whole.
     pub(crate) fn throttle_request(&self, tables: &[&str], operation: &str, second: u64) {
         let tables = tables.iter().map(|table| (*table).to_owned()).collect();
-        self.requests.count(&tables, operation, second);
+        self.throttled_requests.count(&tables, operation, second);
     }
 }
 

@@ -5,7 +5,7 @@ use std::slice;
 
 use dynashard_limits::capacity::key_text;
 
-use super::call::{Action, Call, PageRequest, Request, Verb};
+use super::call::{Action, Call, PageRequest, Request, Unit, Verb};
 use super::tables::{GlobalIndex, Table, Tables};
 use crate::plan::{Asked, EVERY, table_arn};
 
@@ -13,23 +13,18 @@ use crate::plan::{Asked, EVERY, table_arn};
 pub(super) fn asked(call: &Call, tables: &Tables) -> Vec<Asked> {
     let named = |operation: &str| format!("dynamodb:{operation}");
     match &call.request {
-        // A transaction has no permission of its own.
-        Request::Transaction(actions) => actions
-            .iter()
-            .map(|action| of_item(named(transacted(action.verb)), action, tables))
-            .collect(),
-        Request::Single(action) => vec![of_item(named(&call.operation), action, tables)],
-        Request::Batch(batch) => {
-            let of = |action| of_item(named(&call.operation), action, tables);
-            batch.actions.iter().map(of).collect()
+        Request::Items(actions, unit) => {
+            let operation = |action: &Action| match unit {
+                // A transaction has no permission of its own.
+                Unit::Transaction => transacted(action.verb),
+                Unit::Action | Unit::Batch(_) => &call.operation,
+            };
+            let of = |action| of_item(named(operation(action)), action, tables);
+            actions.iter().map(of).collect()
         }
         Request::Page(page) => vec![of_page(named(&call.operation), page, tables)],
         Request::TableChange | Request::Other => {
-            let of = |resource| Asked {
-                action: named(&call.operation),
-                resource,
-                leading_keys: Vec::new(),
-            };
+            let of = |resource| Asked::of(named(&call.operation), resource);
             if call.tables.is_empty() {
                 return vec![of(EVERY.to_owned())];
             }

@@ -7,12 +7,13 @@ use std::time::{Duration, SystemTime};
 
 use http::header::{AUTHORIZATION, DATE};
 use http::request::Parts;
-use percent_encoding::percent_decode_str;
+use time::PrimitiveDateTime;
 use time::format_description::StaticFormatDescription;
 use time::macros::format_description;
-use time::{OffsetDateTime, PrimitiveDateTime};
 
 use super::refusal::Refusal;
+use crate::clock;
+use crate::server::query_parameter;
 
 /// Refuses a request that was signed more than `window` before `now`, more than 15 minutes after
 /// it, or at a time that cannot be read. A request without a signing time passes.
@@ -62,10 +63,7 @@ fn signing_time(parts: &Parts) -> Option<String> {
         let header = parts.headers.get("x-amz-date").or_else(|| parts.headers.get(DATE))?;
         return Some(String::from_utf8_lossy(header.as_bytes()).into_owned());
     }
-    parts.uri.query()?.split('&').find_map(|parameter| {
-        let value = parameter.strip_prefix("X-Amz-Date=")?;
-        Some(percent_decode_str(value).decode_utf8_lossy().into_owned())
-    })
+    query_parameter(&parts.uri, "X-Amz-Date")
 }
 
 fn parse(text: &str) -> Option<SystemTime> {
@@ -77,8 +75,7 @@ fn parse(text: &str) -> Option<SystemTime> {
 }
 
 fn format(time: SystemTime) -> String {
-    let text = OffsetDateTime::from(time).format(BASIC_FORMAT);
-    text.expect("UTC has all components of the format")
+    clock::format(time, BASIC_FORMAT)
 }
 
 /// A duration in the words of the error message.

@@ -24,7 +24,7 @@ pub(super) struct Tables {
 }
 
 impl Tables {
-    /// No tables are known before [`Self::learn_all`].
+    /// No tables are known before [`Self::learn`].
     pub(super) fn of(store: Store) -> Self {
         Self { store, known: RwLock::default(), learning: Mutex::default() }
     }
@@ -34,21 +34,15 @@ impl Tables {
         self.known.read().get(name).map(Arc::clone)
     }
 
-    /// Learns what tables there are, and reports each. Blocks.
-    pub(super) fn learn_all(&self, report: impl Fn(&str, Option<&Table>)) -> Result<()> {
-        let names = self.store.table_names()?;
-        names.iter().try_for_each(|name| self.learn(name, &report))
-    }
-
     /// Learns what the table is like by now, and reports it: `None` where it is gone. Blocks.
-    pub(super) fn learn(&self, name: &str, report: impl Fn(&str, Option<&Table>)) -> Result<()> {
+    pub(super) fn learn(&self, name: &str, report: impl Fn(Option<&Table>)) -> Result<()> {
         let _learning = self.learning.lock();
         let table = match self.store.describe_table(name) {
             Ok(description) => Some(Arc::new(Table::from(description))),
             Err(DynoxideError::ResourceNotFoundException(_)) => None,
             Err(error) => return Err(error),
         };
-        report(name, table.as_deref());
+        report(table.as_deref());
         let mut known = self.known.write();
         match table {
             Some(table) => known.insert(name.to_owned(), table),

@@ -2,11 +2,7 @@
 
 use bytes::Bytes;
 use dynashard_limits::partition::{Kind, Limits};
-use serde::Deserialize;
-use serde_json::value::{RawValue, to_raw_value};
-use serde_json::{Map, Value, json};
-
-use super::answer::Members;
+use serde_json::{Value, json};
 
 /// The answer to this operation with the warm throughput; `None` where it describes no table.
 pub(super) fn describe(operation: &str, answer: &[u8], limits: &Limits) -> Option<Bytes> {
@@ -15,51 +11,26 @@ pub(super) fn describe(operation: &str, answer: &[u8], limits: &Limits) -> Optio
         "CreateTable" | "DeleteTable" | "UpdateTable" => "TableDescription",
         _ => return None,
     };
-    let mut members = Members::of(answer)?;
-    let table: Box<RawValue> = members.get(member)?;
-    let mut table = Members::of(table.get().as_bytes())?;
-    let provisioned = table.get("ProvisionedThroughput").unwrap_or_default();
-    let own = to_raw_value(&warm_throughput(limits, &provisioned)).ok()?;
-    let indexes = table.get(INDEXES).map(|indexes: Vec<Map<String, Value>>| {
-        indexes.into_iter().map(|index| with_warm_throughput(index, limits)).collect::<Vec<_>>()
-    });
-    let indexes = indexes.map(|indexes| to_raw_value(&indexes)).transpose().ok()?;
-    table.set(WARM, &own);
-    if let Some(indexes) = &indexes {
-        table.set(INDEXES, indexes);
-    }
-    let table = table.to_raw()?;
-    members.set(member, &table);
-    members.to_body()
+    let mut answer: Value = serde_json::from_slice(answer).ok()?;
+    let table = answer.get_mut(member)?;
+    let indexes = table.get_mut("GlobalSecondaryIndexes").and_then(Value::as_array_mut);
+    indexes.into_iter().flatten().for_each(|index| add(index, limits));
+    add(table, limits);
+    Some(answer.to_string().into())
 }
 
-const WARM: &str = "WarmThroughput";
-const INDEXES: &str = "GlobalSecondaryIndexes";
-
-/// The capacity of a provisioned table or index; 0 on demand.
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "PascalCase", default)]
-struct Provisioned {
-    read_capacity_units: u64,
-    write_capacity_units: u64,
-}
-
-fn with_warm_throughput(mut index: Map<String, Value>, limits: &Limits) -> Map<String, Value> {
-    let provisioned = index.get("ProvisionedThroughput");
-    let provisioned = provisioned.and_then(|it| Provisioned::deserialize(it).ok());
-    let warm = warm_throughput(limits, &provisioned.unwrap_or_default());
-    index.insert(WARM.to_owned(), warm);
-    index
-}
-
-/// What is provisioned is warm, however much that is (Developer Guide: "Understanding DynamoDB warm throughput").
-fn warm_throughput(limits: &Limits, provisioned: &Provisioned) -> Value {
-    let Provisioned { read_capacity_units, write_capacity_units } = *provisioned;
-    json!({
-        "ReadUnitsPerSecond": limits.warm_units(Kind::Read).max(read_capacity_units),
-        "WriteUnitsPerSecond": limits.warm_units(Kind::Write).max(write_capacity_units),
+/// Adds the warm throughput of a table or index. What is provisioned is warm, however much that is (Developer Guide:
+/// "Understanding DynamoDB warm throughput").
+fn add(resource: &mut Value, limits: &Limits) {
+    let provisioned = &resource["ProvisionedThroughput"];
+    let warm = |kind, units: &str| {
+        limits.warm_units(kind).max(provisioned[units].as_u64().unwrap_or_default())
+    };
+    resource["WarmThroughput"] = json!({
+        "ReadUnitsPerSecond": warm(Kind::Read, "ReadCapacityUnits"),
+        "WriteUnitsPerSecond": warm(Kind::Write, "WriteCapacityUnits"),
         "Status": "ACTIVE",
-    })
+    });
 }
 
 #[cfg(test)]

@@ -1,18 +1,17 @@
 //! The actions of alarms: functions that are invoked on their transitions.
 
-mod event;
 #[cfg(test)]
 mod tests;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
-use crate::cloudwatch::{AlarmState, Transition};
-use crate::ids;
-use crate::lambda::{Background, Invocation, Pool};
-use crate::plan::{ALARMS, AlarmActions, Permission};
+use crate::cloudwatch::{AlarmState, AlarmStatus, Transition, timestamp};
+use crate::lambda::{Background, Pool};
+use crate::plan::{ACCOUNT_ID, ALARMS, AlarmActions, MetricId, Permission, REGION};
 
 /// Invokes the functions of alarms.
 #[derive(Debug)]
@@ -57,13 +56,7 @@ impl Actions {
                 );
                 continue;
             };
-            let event = Invocation {
-                request_id: ids::uuid(),
-                payload: event::of_transition(transition).into(),
-                trace_header: Some(pool.trace_header()),
-                client_context: None,
-                wants_log_tail: false,
-            };
+            let event = pool.invocation(event(transition));
             self.background.deliver(Arc::clone(pool), event);
         }
     }
@@ -76,4 +69,55 @@ fn functions(actions: &AlarmActions, state: AlarmState) -> &[String] {
         AlarmState::Ok => &actions.ok,
         AlarmState::InsufficientData => &actions.insufficient_data,
     }
+}
+
+/// The event of a transition, as JSON: "Invoke a Lambda function from an alarm" in `CloudWatch`'s user
+/// guide.
+fn event(transition: &Transition) -> String {
+    let Transition { alarm, metric_id, previous, status } = transition;
+    let MetricId { namespace, name, dimensions } = &alarm.metric;
+    let fill = alarm
+        .fill
+        .as_ref()
+        .map(|fill| json!({ "id": fill.id, "expression": fill.expression(), "returnData": true }));
+    let query = json!({
+        "id": metric_id,
+        "metricStat": {
+            "metric": { "namespace": namespace, "name": name, "dimensions": dimensions },
+            "period": alarm.schedule.period_secs,
+            "stat": alarm.statistic.as_str(),
+        },
+        "returnData": fill.is_none(),
+    });
+    let metrics = fill.into_iter().chain([query]).collect::<Vec<_>>();
+    let mut configuration = json!({ "metrics": metrics });
+    if let Some(description) = &alarm.description {
+        configuration["description"] = description.as_str().into();
+    }
+    json!({
+        "source": "aws.cloudwatch",
+        "alarmArn": alarm.arn(),
+        "accountId": ACCOUNT_ID,
+        "time": timestamp(status.since),
+        "region": REGION,
+        "alarmData": {
+            "alarmName": alarm.name,
+            "state": state(status),
+            "previousState": state(previous),
+            "configuration": configuration,
+        },
+    })
+    .to_string()
+}
+
+fn state(status: &AlarmStatus) -> Value {
+    let mut state = json!({
+        "value": status.state.as_str(),
+        "reason": status.reason,
+        "timestamp": timestamp(status.since),
+    });
+    if let Some(data) = &status.reason_data {
+        state["reasonData"] = data.as_str().into();
+    }
+    state
 }

@@ -9,7 +9,7 @@ use crate::clock::SharedClock;
 use crate::cloudwatch::AlarmStatus;
 use crate::lambda::fake::{Fake, Polling, Rig};
 use crate::plan::{
-    Alarm, AlarmSchedule, ArnPattern, Comparison, Fill, MetricId, MissingData, Statistic,
+    Alarm, AlarmSchedule, Comparison, Fill, MetricId, MissingData, Statistic, TextPattern,
 };
 
 /// Actions on the one function of a rig.
@@ -48,7 +48,9 @@ fn permission() -> Permission {
         function: "Function".to_owned(),
         principal: ALARMS.to_owned(),
         source_account: Some("123456789012".to_owned()),
-        source_arn: ArnPattern::parse("arn:aws:cloudwatch:us-east-1:123456789012:alarm:throttles"),
+        source_arn: TextPattern::of_arn(
+            "arn:aws:cloudwatch:us-east-1:123456789012:alarm:throttles",
+        ),
     }
 }
 
@@ -150,7 +152,7 @@ async fn a_transition_invokes_the_function_with_the_event_of_cloudwatch() {
 fn the_event_of_an_expression_has_it_before_its_metric() {
     let fill = Fill { id: "filled".to_owned(), metric_id: "m1".to_owned(), value: 0.0 };
     let alarm = Alarm { fill: Some(fill), ..alarm() };
-    let event = event::of_transition(&transition(alarm, AlarmState::Alarm));
+    let event = event(&transition(alarm, AlarmState::Alarm));
     let event = serde_json::from_str::<Value>(&event).expect("JSON");
     let metrics = &event["alarmData"]["configuration"]["metrics"];
     let expression = json!({ "id": "filled", "expression": "FILL(m1, 0)", "returnData": true });
@@ -177,7 +179,8 @@ async fn actions_that_are_switched_off_invoke_nothing() {
 #[tokio::test]
 async fn an_alarm_without_permission_invokes_nothing() {
     let mut other = permission();
-    other.source_arn = ArnPattern::parse("arn:aws:cloudwatch:us-east-1:123456789012:alarm:another");
+    other.source_arn =
+        TextPattern::of_arn("arn:aws:cloudwatch:us-east-1:123456789012:alarm:another");
     for permissions in [vec![], vec![other]] {
         let setup = Setup::start(permissions).await;
         setup.actions.act(&transition(alarm(), AlarmState::Alarm));

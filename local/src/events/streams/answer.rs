@@ -1,5 +1,6 @@
 //! What a function's answer to a batch means.
 
+use serde::Deserialize;
 use serde_json::Value;
 
 use super::delivery::Outcome;
@@ -20,29 +21,30 @@ pub(super) fn read(completed: &Completed, reports_failures: bool, batch: &[Recor
         return Outcome::Succeeded;
     }
     let failures = match serde_json::from_slice(&completed.payload) {
-        Ok(Value::Null) => return Outcome::Succeeded,
-        Ok(Value::Object(mut answer)) => answer.remove("batchItemFailures"),
+        Ok(Value::Object(mut answer)) => answer.remove("batchItemFailures").unwrap_or_default(),
+        Ok(Value::Null) => Value::Null,
         _ => return Outcome::Failed,
     };
-    match failures {
-        None | Some(Value::Null) => Outcome::Succeeded,
-        Some(Value::Array(failures)) if failures.is_empty() => Outcome::Succeeded,
-        Some(Value::Array(failures)) => {
-            let positions = failures.iter().map(|failure| position(failure, batch));
-            // One that cannot be found makes it unclear which others failed.
-            positions
-                .collect::<Option<Vec<usize>>>()
-                .and_then(|positions| positions.into_iter().min())
-                .map_or(Outcome::Failed, Outcome::FailedFrom)
+    let Ok(failures) = serde_json::from_value::<Option<Vec<Failure>>>(failures) else {
+        return Outcome::Failed;
+    };
+    // Batches are in the order of sequence numbers. A record that cannot be found makes it unclear which others failed.
+    let position = |Failure { item_identifier }: Failure| {
+        batch.iter().position(|record| record.sequence_number == item_identifier)
+    };
+    match failures.unwrap_or_default().into_iter().map(position).collect::<Option<Vec<_>>>() {
+        Some(positions) => {
+            positions.into_iter().min().map_or(Outcome::Succeeded, Outcome::FailedFrom)
         }
-        Some(_) => Outcome::Failed,
+        None => Outcome::Failed,
     }
 }
 
-/// The place of a record in its batch: batches are in the order of sequence numbers.
-fn position(failure: &Value, batch: &[Record]) -> Option<usize> {
-    let number = failure.get("itemIdentifier")?.as_str()?;
-    batch.iter().position(|record| record.sequence_number == number)
+/// A record that failed.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Failure {
+    item_identifier: String,
 }
 
 #[cfg(test)]

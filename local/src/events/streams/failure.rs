@@ -3,10 +3,12 @@
 use std::time::SystemTime;
 
 use serde_json::{Value, json};
+use time::macros::format_description;
 
 use super::delivery::{Discarded, Reason};
 use super::record::Record;
-use crate::events::time::{timestamp_millis, timestamp_secs};
+use crate::clock;
+use crate::events::timestamp_secs;
 use crate::ids;
 use crate::plan::function_arn;
 
@@ -50,7 +52,11 @@ pub(super) fn document(
             "approximateInvokeCount": discarded.invocations,
         },
         "version": "1.0",
-        "timestamp": timestamp_millis(now),
+        // Such as `2026-11-20T10:10:10.123Z`.
+        "timestamp": clock::format(
+            now,
+            format_description!("[year]-[month]-[day]T[hour]:[minute]:[second].[subsecond digits:3]Z"),
+        ),
     });
     if let Some(attempt) = attempt {
         let mut response = json!({ "statusCode": 200, "executedVersion": "$LATEST" });

@@ -6,27 +6,19 @@ use std::sync::Arc;
 
 use tokio::sync::mpsc;
 
-use super::answer;
 use super::delivery::{Delivery, Discarded, Outcome, Step};
 use super::failure::{self, Attempt, Origin};
 use super::record::{self, Record};
-use crate::access::Access;
-use crate::clock::SharedClock;
-use crate::ids;
-use crate::lambda::{Invocation, InvokeError, MAX_PAYLOAD, Pool};
-use crate::plan::{Asked, StreamMapping, queue_arn};
-use crate::queues::Queues;
+use super::{Pump, answer};
+use crate::lambda::{InvokeError, MAX_PAYLOAD};
+use crate::plan::{Asked, queue_arn};
 
 /// Where a reader puts the records of a lane.
 pub(super) type Pages = mpsc::Sender<Vec<Record>>;
 
 #[derive(Debug)]
 pub(super) struct Lane {
-    pub(super) mapping: Arc<StreamMapping>,
-    pub(super) pool: Arc<Pool>,
-    pub(super) queues: Arc<Queues>,
-    pub(super) access: Arc<Access>,
-    pub(super) clock: SharedClock,
+    pub(super) pump: Arc<Pump>,
     pub(super) stream_arn: String,
     /// The stream shard that it belongs to.
     pub(super) shard: String,
@@ -50,8 +42,8 @@ impl Lane {
         while waiting.is_empty() {
             waiting.extend(self.pages.recv().await?);
         }
-        let mut closing = self.clock.sleep(self.mapping.window);
-        while self.room(waiting) == waiting.len() && waiting.len() < self.mapping.batch_size {
+        let mut closing = self.pump.clock.sleep(self.pump.mapping.window);
+        while self.room(waiting) == waiting.len() && waiting.len() < self.pump.mapping.batch_size {
             tokio::select! {
                 // What is there is taken even if the window is over.
                 biased;
@@ -72,7 +64,7 @@ impl Lane {
         // The event's own braces and brackets take less than this.
         const FRAME: usize = 64;
         let mut bytes = FRAME;
-        let fitting = waiting.iter().take(self.mapping.batch_size).take_while(|record| {
+        let fitting = waiting.iter().take(self.pump.mapping.batch_size).take_while(|record| {
             bytes += record.len() + 1;
             bytes <= MAX_PAYLOAD
         });
@@ -83,18 +75,19 @@ impl Lane {
     /// stack ends first.
     async fn deliver(&self, batch: &[Record]) -> ControlFlow<()> {
         let created = batch.iter().map(|record| record.created).collect();
-        let mut delivery = Delivery::new(created, self.mapping.retry);
+        let mut delivery = Delivery::new(created, self.pump.mapping.retry);
         let mut last = None;
         loop {
-            match delivery.next(self.clock.now()) {
-                Step::Wait(pause) => self.clock.sleep(pause).await,
+            match delivery.next(self.pump.clock.now()) {
+                Step::Wait(pause) => self.pump.clock.sleep(pause).await,
                 Step::Invoke(records) => {
-                    let invocation = self.invocation(&batch[records.clone()]);
+                    let event = record::event(&batch[records.clone()]);
+                    let invocation = self.pump.pool.invocation(event);
                     let request_id = invocation.request_id.clone();
-                    let outcome = match self.pool.invoke(invocation).await {
+                    let outcome = match self.pump.pool.invoke(invocation).await {
                         Ok(completed) => {
                             last = Some(Attempt { request_id, failed: completed.failed });
-                            let reports = self.mapping.reports_failures;
+                            let reports = self.pump.mapping.reports_failures;
                             answer::read(&completed, reports, &batch[records])
                         }
                         Err(InvokeError::Throttled) => Outcome::NotInvoked,
@@ -113,37 +106,24 @@ impl Lane {
         }
     }
 
-    fn invocation(&self, records: &[Record]) -> Invocation {
-        Invocation {
-            request_id: ids::uuid(),
-            payload: record::event(records),
-            trace_header: Some(self.pool.trace_header()),
-            client_context: None,
-            wants_log_tail: false,
-        }
-    }
-
     fn discard(&self, discarded: &Discarded, records: &[Record], last: Option<&Attempt>) {
-        let function = &self.pool.function().name;
+        let function = &self.pump.pool.function.name;
         tracing::warn!(
             function,
             records = records.len(),
             reason = ?discarded.reason,
             "records of a stream were given up"
         );
-        if let Some(queue) = &self.mapping.on_failure {
-            let asked = Asked {
-                action: "sqs:SendMessage".to_owned(),
-                resource: queue_arn(queue),
-                leading_keys: Vec::new(),
-            };
+        if let Some(queue) = &self.pump.mapping.on_failure {
+            let asked = Asked::of("sqs:SendMessage".to_owned(), queue_arn(queue));
             // What may not be told is lost, as on AWS. The check has logged it.
-            if self.access.check(function, &asked).is_err() {
+            if self.pump.access.check(function, &asked).is_err() {
                 return;
             }
             let origin = Origin { function, stream_arn: &self.stream_arn, shard: &self.shard };
-            let document = failure::document(origin, discarded, records, last, self.clock.now());
-            self.queues.send(queue, document.to_string());
+            let document =
+                failure::document(origin, discarded, records, last, self.pump.clock.now());
+            self.pump.queues.send(queue, document.to_string());
         }
     }
 }

@@ -32,7 +32,7 @@ use std::time::Duration;
 
 use lane::Lane;
 use reader::Reader;
-use source::{Source, SourceError, Stream};
+use source::{Source, SourceError};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
@@ -47,7 +47,7 @@ use crate::server::{Stop, until_stopped};
 /// One event source mapping at work.
 #[derive(Debug)]
 pub(super) struct Pump {
-    pub(super) mapping: Arc<StreamMapping>,
+    pub(super) mapping: StreamMapping,
     /// The engine.
     pub(super) store: Store,
     pub(super) pool: Arc<Pool>,
@@ -58,16 +58,26 @@ pub(super) struct Pump {
 
 impl Pump {
     /// Carries records until `stop` says so, and returns when none of its tasks is left.
-    pub(super) async fn run(self, stop: Stop) {
+    pub(super) async fn run(self: Arc<Self>, stop: Stop) {
         let mut tasks = JoinSet::new();
         until_stopped(self.carry(&mut tasks), stop).await;
         tasks.shutdown().await;
     }
 
-    async fn carry(&self, tasks: &mut JoinSet<()>) {
-        let source = Source::new(self.store.clone(), &self.pool.function().name, &self.access);
-        let (stream, shards) = loop {
-            match self.find(&source).await {
+    async fn carry(self: &Arc<Self>, tasks: &mut JoinSet<()>) {
+        let source = Source {
+            store: self.store.clone(),
+            table: self.mapping.table.clone(),
+            function: self.pool.function.name.clone(),
+            access: Arc::clone(&self.access),
+        };
+        let find = async || {
+            let stream_arn = source.stream().await?;
+            let shards = source.shards(&stream_arn).await?;
+            Ok::<_, SourceError>((stream_arn, shards))
+        };
+        let (stream_arn, shards) = loop {
+            match find().await {
                 Ok(found) => break found,
                 Err(error) => {
                     let table = &self.mapping.table;
@@ -78,45 +88,30 @@ impl Pump {
         };
         // The engine splits no stream shard, so those that there are now are all there will be.
         for shard in shards {
-            let lanes = (0..self.mapping.lanes).map(|_| self.lane(&stream, &shard, tasks));
+            let lanes = (0..self.mapping.lanes).map(|_| {
+                let (pages, received) = mpsc::channel(PAGES_AHEAD);
+                let (pump, stream_arn) = (Arc::clone(self), stream_arn.clone());
+                let lane = Lane { pump, stream_arn, shard: shard.clone(), pages: received };
+                tasks.spawn(lane.run());
+                pages
+            });
+            let lanes = lanes.collect();
             let reader = Reader {
                 source: source.clone(),
-                stream: stream.clone(),
-                lanes: lanes.collect(),
+                stream_arn: stream_arn.clone(),
+                lanes,
                 shard,
-                mapping: Arc::clone(&self.mapping),
+                mapping: self.mapping.clone(),
                 clock: Arc::clone(&self.clock),
             };
             tasks.spawn(reader.run());
         }
         while let Some(ended) = tasks.join_next().await {
             if let Err(error) = ended {
-                let function = &self.pool.function().name;
+                let function = &self.pool.function.name;
                 tracing::error!(function, %error, "a stream is not read any more");
             }
         }
-    }
-
-    async fn find(&self, source: &Source) -> Result<(Stream, Vec<String>), SourceError> {
-        let stream = source.stream(&self.mapping.table).await?;
-        let shards = source.shards(&stream).await?;
-        Ok((stream, shards))
-    }
-
-    fn lane(&self, stream: &Stream, shard: &str, tasks: &mut JoinSet<()>) -> lane::Pages {
-        let (pages, received) = mpsc::channel(PAGES_AHEAD);
-        let lane = Lane {
-            mapping: Arc::clone(&self.mapping),
-            pool: Arc::clone(&self.pool),
-            queues: Arc::clone(&self.queues),
-            access: Arc::clone(&self.access),
-            clock: Arc::clone(&self.clock),
-            stream_arn: stream.arn.clone(),
-            shard: shard.to_owned(),
-            pages: received,
-        };
-        tasks.spawn(lane.run());
-        pages
     }
 }
 

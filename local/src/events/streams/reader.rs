@@ -1,7 +1,6 @@
 //! Reads one stream shard, and passes what the filters let through to the lanes.
 
 use std::ops::ControlFlow;
-use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use serde_json::Value;
@@ -9,16 +8,16 @@ use serde_json::Value;
 use super::ERROR_PAUSE;
 use super::lane::Pages;
 use super::record::{Record, shaped};
-use super::source::{Page, Position, Source, SourceError, Stream};
+use super::source::{Page, Source, SourceError};
 use crate::clock::SharedClock;
 use crate::plan::StreamMapping;
 
 #[derive(Debug)]
 pub(super) struct Reader {
     pub(super) source: Source,
-    pub(super) stream: Stream,
+    pub(super) stream_arn: String,
     pub(super) shard: String,
-    pub(super) mapping: Arc<StreamMapping>,
+    pub(super) mapping: StreamMapping,
     pub(super) clock: SharedClock,
     pub(super) lanes: Vec<Pages>,
 }
@@ -27,11 +26,12 @@ impl Reader {
     /// Reads until the shard or the stack ends. Lanes that are busy make it wait.
     pub(super) async fn run(self) {
         let oldest = self.clock.now().checked_sub(self.mapping.retry.max_age);
-        let mut position = Position::Start(self.mapping.start);
+        // The sequence number of the last record that was read.
+        let mut after = None;
         let mut iterator = None;
         loop {
             let began = self.clock.now();
-            let page = match self.read(iterator.take(), &position).await {
+            let (records, next_iterator) = match self.read(iterator.take(), after.as_ref()).await {
                 Ok(page) => page,
                 Err(error) => {
                     let table = &self.mapping.table;
@@ -41,14 +41,14 @@ impl Reader {
                 }
             };
             let took = self.clock.now().duration_since(began).unwrap_or_default();
-            let is_full = page.records.len() >= FULL_PAGE;
-            if let Some(number) = last_sequence_number(&page.records) {
-                position = Position::After(number);
+            let is_full = records.len() >= FULL_PAGE;
+            if let Some(last) = records.last() {
+                after = last["dynamodb"]["SequenceNumber"].as_str().map(str::to_owned).or(after);
             }
-            if self.pass_on(page.records, oldest).await.is_break() {
+            if self.pass_on(records, oldest).await.is_break() {
                 return;
             }
-            iterator = page.next_shard_iterator;
+            iterator = next_iterator;
             if iterator.is_none() {
                 return;
             }
@@ -60,14 +60,15 @@ impl Reader {
 
     async fn read(
         &self,
-        iterator: Option<String>,
-        position: &Position,
+        mut iterator: Option<String>,
+        after: Option<&String>,
     ) -> Result<Page, SourceError> {
-        let iterator = match iterator {
-            Some(iterator) => iterator,
-            None => self.source.iterator(&self.stream, &self.shard, position).await?,
-        };
-        self.source.records(&self.stream, &iterator).await
+        if iterator.is_none() {
+            let (shard, start) = (&self.shard, self.mapping.start);
+            let found = self.source.iterator(&self.stream_arn, shard, start, after.cloned());
+            iterator = Some(found.await?);
+        }
+        self.source.records(&iterator.unwrap_or_default()).await
     }
 
     /// Gives the records to their lanes. Those from before `oldest` were too old when this reader
@@ -75,7 +76,7 @@ impl Reader {
     async fn pass_on(&self, records: Vec<Value>, oldest: Option<SystemTime>) -> ControlFlow<()> {
         let mut lanes = vec![Vec::new(); self.lanes.len()];
         for record in records {
-            let record = shaped(record, &self.stream.arn);
+            let record = shaped(record, &self.stream_arn);
             let filters = &self.mapping.filters;
             if !filters.is_empty() && !filters.iter().any(|filter| filter.matches(&record)) {
                 continue;
@@ -114,12 +115,10 @@ fn pause_after(took: Duration) -> Duration {
     (took * 19).clamp(SHORTEST, LONGEST)
 }
 
-fn last_sequence_number(records: &[Value]) -> Option<String> {
-    records.last()?["dynamodb"]["SequenceNumber"].as_str().map(str::to_owned)
-}
-
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use serde_json::json;
     use tokio::sync::mpsc;
 
@@ -151,10 +150,15 @@ mod tests {
         let (first, mut first_pages) = mpsc::channel(1);
         let (second, mut second_pages) = mpsc::channel(1);
         let reader = Reader {
-            source: Source::new(Store::empty(), "Function", &Arc::default()),
-            stream: Stream { arn: "arn:stream".to_owned(), table: "Table".to_owned() },
+            source: Source {
+                store: Store::in_memory().expect("memory"),
+                table: mapping.table.clone(),
+                function: "Function".to_owned(),
+                access: Arc::default(),
+            },
+            stream_arn: "arn:stream".to_owned(),
             shard: "shardId-1".to_owned(),
-            mapping: Arc::new(mapping),
+            mapping,
             clock: ManualClock::at(SystemTime::UNIX_EPOCH),
             lanes: vec![first, second],
         };

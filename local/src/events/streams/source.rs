@@ -11,113 +11,83 @@ use crate::access::Access;
 use crate::dynamodb::engine::Store;
 use crate::plan::{Asked, StartingPosition, TEMPLATE_LABEL, stream_arn};
 
-/// The streams of the engine's tables.
+/// The stream of a table, in the engine.
 #[derive(Clone, Debug)]
 pub(super) struct Source {
-    store: Store,
-    /// Lambda reads in the name of this function.
-    function: String,
-    access: Arc<Access>,
-}
-
-/// The stream of a table.
-#[derive(Clone, Debug)]
-pub(super) struct Stream {
-    /// In the region and account of the stack. The engine finds a stream by its table's name, and
-    /// takes this ARN as well as its own.
-    pub(super) arn: String,
+    pub(super) store: Store,
     pub(super) table: String,
+    /// Lambda reads in the name of this function.
+    pub(super) function: String,
+    pub(super) access: Arc<Access>,
 }
 
-/// Where to go on reading a stream shard.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Position {
-    Start(StartingPosition),
-    /// After the record with this sequence number.
-    After(String),
-}
+/// The records of an answer of `GetRecords`, and the iterator for the next: absent at the end of a shard that takes
+/// no further records.
+pub(super) type Page = (Vec<Value>, Option<String>);
 
-/// An answer of `GetRecords`.
-#[derive(Debug)]
-pub(super) struct Page {
-    pub(super) records: Vec<Value>,
-    /// Absent at the end of a shard that takes no further records.
-    pub(super) next_shard_iterator: Option<String>,
-}
-
-/// The engine did not answer, or not with what was asked for. It may the next time.
+/// What the engine did not answer, or not with what was asked for, and why. It may the next time.
 #[derive(Debug, thiserror::Error)]
-#[error("{operation}: {problem}")]
-pub(super) struct SourceError {
-    operation: &'static str,
-    problem: String,
-}
+#[error("{0}: {1}")]
+pub(super) struct SourceError(&'static str, String);
 
 impl Source {
-    pub(super) fn new(store: Store, function: &str, access: &Arc<Access>) -> Self {
-        Self { store, function: function.to_owned(), access: Arc::clone(access) }
-    }
-
-    /// The newest stream of a table.
-    pub(super) async fn stream(&self, table: &str) -> Result<Stream, SourceError> {
-        let name = table.to_owned();
+    /// The ARN of the newest stream, in the region and account of the stack. The engine finds a stream by its
+    /// table's name, and takes this ARN as well as its own.
+    pub(super) async fn stream(&self) -> Result<String, SourceError> {
         // Lambda finds it by ListStreams.
-        let asked = self
-            .ask("ListStreams", stream_arn(table, "*"), move |store| store.describe_table(&name));
-        let label = asked.await?.latest_stream_label.ok_or_else(|| SourceError {
-            operation: "ListStreams",
-            problem: format!("the table {table} has no stream"),
-        })?;
-        Ok(Stream { arn: stream_arn(table, &label), table: table.to_owned() })
+        let (operation, table) = ("ListStreams", self.table.clone());
+        let arn = stream_arn(&table, "*");
+        let asked = self.ask(operation, arn, move |store| store.describe_table(&table)).await?;
+        let label = asked.latest_stream_label;
+        let none = || SourceError(operation, format!("the table {} has no stream", self.table));
+        Ok(stream_arn(&self.table, &label.ok_or_else(none)?))
     }
 
     /// The ids of a stream's shards.
-    pub(super) async fn shards(&self, stream: &Stream) -> Result<Vec<String>, SourceError> {
+    pub(super) async fn shards(&self, stream_arn: &str) -> Result<Vec<String>, SourceError> {
         let request =
-            DescribeStreamRequest { stream_arn: stream.arn.clone(), ..Default::default() };
+            DescribeStreamRequest { stream_arn: stream_arn.to_owned(), ..Default::default() };
         let asked = self
-            .ask("DescribeStream", resource(stream), move |store| store.describe_stream(request));
-        let shards = asked.await?.stream_description.shards.into_iter();
+            .ask("DescribeStream", self.resource(), move |store| store.describe_stream(request))
+            .await?;
+        let shards = asked.stream_description.shards.into_iter();
         Ok(shards.map(|shard| shard.shard_id).collect())
     }
 
-    /// An iterator over a shard from `position` on.
+    /// An iterator over a shard, behind the record with the sequence number `after` if there is one.
     pub(super) async fn iterator(
         &self,
-        stream: &Stream,
+        stream_arn: &str,
         shard: &str,
-        position: &Position,
+        start: StartingPosition,
+        after: Option<String>,
     ) -> Result<String, SourceError> {
-        let (kind, sequence_number) = match position {
-            Position::Start(StartingPosition::TrimHorizon) => ("TRIM_HORIZON", None),
-            Position::Start(StartingPosition::Latest) => ("LATEST", None),
-            Position::After(number) => ("AFTER_SEQUENCE_NUMBER", Some(number.clone())),
+        let kind = match (&after, start) {
+            (Some(_), _) => "AFTER_SEQUENCE_NUMBER",
+            (None, StartingPosition::TrimHorizon) => "TRIM_HORIZON",
+            (None, StartingPosition::Latest) => "LATEST",
         };
         let request = GetShardIteratorRequest {
-            stream_arn: stream.arn.clone(),
+            stream_arn: stream_arn.to_owned(),
             shard_id: shard.to_owned(),
             shard_iterator_type: kind.to_owned(),
-            sequence_number,
+            sequence_number: after,
         };
-        let asked = self.ask("GetShardIterator", resource(stream), move |store| {
+        let asked = self.ask("GetShardIterator", self.resource(), move |store| {
             store.get_shard_iterator(request)
         });
         Ok(asked.await?.shard_iterator.unwrap_or_default())
     }
 
     /// Up to 1,000 records.
-    pub(super) async fn records(
-        &self,
-        stream: &Stream,
-        iterator: &str,
-    ) -> Result<Page, SourceError> {
+    pub(super) async fn records(&self, iterator: &str) -> Result<Page, SourceError> {
         let request = GetRecordsRequest { shard_iterator: iterator.to_owned(), limit: None };
-        let asked = self.ask("GetRecords", resource(stream), move |store| {
+        let asked = self.ask("GetRecords", self.resource(), move |store| {
             let page = store.get_records(request)?;
             let records = page.records.iter().map(serde_json::to_value);
             // What the engine has written as JSON itself can be written so.
             let records = records.map(|record| record.unwrap_or(Value::Null)).collect();
-            Ok(Page { records, next_shard_iterator: page.next_shard_iterator })
+            Ok((records, page.next_shard_iterator))
         });
         asked.await
     }
@@ -129,9 +99,8 @@ impl Source {
         resource: String,
         ask: impl FnOnce(&Store) -> dynoxide::Result<T> + Send + 'static,
     ) -> Result<T, SourceError> {
-        let failed = |problem: String| SourceError { operation, problem };
-        let action = format!("dynamodb:{operation}");
-        let asked = Asked { action, resource, leading_keys: Vec::new() };
+        let failed = |problem: String| SourceError(operation, problem);
+        let asked = Asked::of(format!("dynamodb:{operation}"), resource);
         self.access.check(&self.function, &asked).map_err(|denied| failed(denied.to_string()))?;
         let store = self.store.clone();
         let answer = tokio::task::spawn_blocking(move || ask(&store)).await;
@@ -139,8 +108,8 @@ impl Source {
             .map_err(|error| failed(error.to_string()))?
             .map_err(|error| failed(error.to_string()))
     }
-}
 
-fn resource(stream: &Stream) -> String {
-    stream_arn(&stream.table, TEMPLATE_LABEL)
+    fn resource(&self) -> String {
+        stream_arn(&self.table, TEMPLATE_LABEL)
+    }
 }

@@ -59,7 +59,12 @@ impl World {
         let template = TemplateSource::Text { name: "template.yaml".to_owned(), text };
         let template = load_template(&template, &[]).expect("a template");
         let engine = Engine::start(None, &template.tables).expect("an engine");
-        let source = Source::new(engine.store(), "Function", &Arc::default());
+        let source = Source {
+            store: engine.store(),
+            table: "Table".to_owned(),
+            function: "Function".to_owned(),
+            access: Arc::default(),
+        };
         for (key, phase) in items {
             put(&engine.store(), key, phase);
         }
@@ -67,7 +72,7 @@ impl World {
         let clock: SharedClock = rig.clock.clone();
         let queues = Arc::new(Queues::new(&["Failures".to_owned()], &clock));
         let pump = Pump {
-            mapping: Arc::new(mapping),
+            mapping,
             store: engine.store(),
             pool: Arc::clone(rig.runtime.pool("Function").expect("the function")),
             queues: Arc::clone(&queues),
@@ -75,7 +80,7 @@ impl World {
             clock,
         };
         let (stop, stopped) = watch::channel(false);
-        let pump = tokio::spawn(pump.run(stopped));
+        let pump = tokio::spawn(Arc::new(pump).run(stopped));
         (Self { rig, engine, source, queues, stop, pump }, fake, polling)
     }
 
@@ -215,11 +220,10 @@ async fn a_poison_record_ends_in_the_queue_and_blocks_no_other() {
     // The document leads to the record, as an operator would follow it.
     let place = &failure["DDBStreamBatchInfo"];
     let text = |name: &str| place[name].as_str().expect(name).to_owned();
-    let stream = Stream { arn: text("streamArn"), table: "Items".to_owned() };
     let number = text("startSequenceNumber");
     assert_eq!(number, text("endSequenceNumber"));
     let request = json!({
-        "StreamArn": stream.arn,
+        "StreamArn": text("streamArn"),
         "ShardId": text("shardId"),
         "ShardIteratorType": "AT_SEQUENCE_NUMBER",
         "SequenceNumber": number,
@@ -227,8 +231,8 @@ async fn a_poison_record_ends_in_the_queue_and_blocks_no_other() {
     let request = serde_json::from_value(request).expect("a request");
     let found = world.engine.store().get_shard_iterator(request).expect("an iterator");
     let iterator = found.shard_iterator.expect("an iterator");
-    let page = world.source.records(&stream, &iterator).await.expect("records");
-    assert_eq!(page.records[0]["dynamodb"]["Keys"]["pk"]["S"], "poison");
+    let (records, _) = world.source.records(&iterator).await.expect("records");
+    assert_eq!(records[0]["dynamodb"]["Keys"]["pk"]["S"], "poison");
 
     fake.respond(&event, "").await;
     world.stop().await;
@@ -261,12 +265,16 @@ impl LaneWorld {
         let clock: SharedClock = rig.clock.clone();
         let queues = Arc::new(Queues::new(&["Failures".to_owned()], &clock));
         let (pages, received) = mpsc::channel(PAGES_AHEAD);
-        let lane = Lane {
-            mapping: Arc::new(mapping),
+        let pump = Pump {
+            mapping,
+            store: Store::in_memory().expect("memory"),
             pool: Arc::clone(rig.runtime.pool("Function").expect("the function")),
             queues: Arc::clone(&queues),
             access: Arc::default(),
             clock,
+        };
+        let lane = Lane {
+            pump: Arc::new(pump),
             stream_arn: "arn:stream".to_owned(),
             shard: "shardId-1".to_owned(),
             pages: received,

@@ -15,13 +15,10 @@ use http::header::{
 use http::request::Parts;
 use http::{HeaderMap, HeaderName};
 use percent_encoding::percent_decode;
-use serde::Serialize;
-use serde_json::Value;
-use time::OffsetDateTime;
-use time::format_description::StaticFormatDescription;
+use serde_json::{Value, json};
 use time::macros::format_description;
 
-use crate::clock::epoch_millis;
+use crate::clock::{self, epoch_millis};
 use crate::plan::ACCOUNT_ID;
 
 /// A request, and what the gateway knows of it.
@@ -47,89 +44,50 @@ pub(super) fn encode(received: &Received<'_>) -> Bytes {
     let host = text_of(&parts.headers, &HOST);
     let (domain, port) = host.rsplit_once(':').unwrap_or((&host, "80"));
     let (body, is_base64) = body(&parts.headers, received.body);
-    let event = Event {
-        version: "2.0",
-        route_key: received.route_key,
-        raw_path: path,
-        raw_query_string: query,
-        cookies: cookies(&parts.headers),
-        headers: headers(received, &source_ip, port),
-        query_string_parameters: parameters(query),
-        request_context: Context {
-            account_id: ACCOUNT_ID,
-            api_id: API_ID,
-            authorizer: received.authorizer.as_ref(),
-            domain_name: domain,
-            domain_prefix: domain.split('.').next().unwrap_or(domain),
-            http: Http {
-                method: parts.method.as_str(),
-                path,
-                protocol: "HTTP/1.1",
-                source_ip: &source_ip,
-                user_agent: text_of(&parts.headers, &USER_AGENT),
+    let mut event = json!({
+        "version": "2.0",
+        "routeKey": received.route_key,
+        "rawPath": path,
+        "rawQueryString": query,
+        "headers": headers(received, &source_ip, port),
+        "requestContext": {
+            "accountId": ACCOUNT_ID,
+            "apiId": "local",
+            "domainName": domain,
+            "domainPrefix": domain.split('.').next(),
+            "http": {
+                "method": parts.method.as_str(),
+                "path": path,
+                "protocol": "HTTP/1.1",
+                "sourceIp": source_ip,
+                "userAgent": text_of(&parts.headers, &USER_AGENT),
             },
-            request_id: received.request_id,
-            route_key: received.route_key,
-            stage: "$default",
-            time: clf_time(received.now),
-            time_epoch: epoch_millis(received.now),
+            "requestId": received.request_id,
+            "routeKey": received.route_key,
+            "stage": "$default",
+            // As in an access log: `20/Nov/2026:10:00:00 +0000`.
+            "time": clock::format(
+                received.now,
+                format_description!("[day]/[month repr:short]/[year]:[hour]:[minute]:[second] +0000"),
+            ),
+            "timeEpoch": epoch_millis(received.now),
         },
-        body,
-        is_base64_encoded: is_base64,
-    };
-    // An event has nothing that JSON cannot hold.
-    serde_json::to_vec(&event).map(Bytes::from).unwrap_or_default()
-}
-
-const API_ID: &str = "local";
-
-/// As in an access log: `20/Nov/2026:10:00:00 +0000`.
-const CLF_FORMAT: StaticFormatDescription =
-    format_description!("[day]/[month repr:short]/[year]:[hour]:[minute]:[second] +0000");
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Event<'a> {
-    version: &'static str,
-    route_key: &'a str,
-    raw_path: &'a str,
-    raw_query_string: &'a str,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    cookies: Vec<String>,
-    headers: BTreeMap<&'a str, String>,
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    query_string_parameters: BTreeMap<String, String>,
-    request_context: Context<'a>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    body: Option<Cow<'a, str>>,
-    is_base64_encoded: bool,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Context<'a> {
-    account_id: &'static str,
-    api_id: &'static str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    authorizer: Option<&'a Value>,
-    domain_name: &'a str,
-    domain_prefix: &'a str,
-    http: Http<'a>,
-    request_id: &'a str,
-    route_key: &'a str,
-    stage: &'static str,
-    time: String,
-    time_epoch: u64,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Http<'a> {
-    method: &'a str,
-    path: &'a str,
-    protocol: &'static str,
-    source_ip: &'a str,
-    user_agent: Cow<'a, str>,
+        "isBase64Encoded": is_base64,
+    });
+    let (cookies, parameters) = (cookies(&parts.headers), parameters(query));
+    if !cookies.is_empty() {
+        event["cookies"] = cookies.into();
+    }
+    if !parameters.is_empty() {
+        event["queryStringParameters"] = json!(parameters);
+    }
+    if let Some(authorizer) = &received.authorizer {
+        event["requestContext"]["authorizer"] = authorizer.clone();
+    }
+    if let Some(body) = body {
+        event["body"] = body.into();
+    }
+    event.to_string().into()
 }
 
 /// The headers in lower case, those that came more than once joined, with those that the gateway
@@ -140,9 +98,9 @@ fn headers<'a>(received: &Received<'a>, source_ip: &str, port: &str) -> BTreeMap
         if *name == COOKIE || is_of_the_connection(name) {
             continue;
         }
-        append(&mut joined, name.as_str(), &String::from_utf8_lossy(value.as_bytes()));
+        append(&mut joined, name.as_str(), String::from_utf8_lossy(value.as_bytes()).into_owned());
     }
-    append(&mut joined, "x-forwarded-for", source_ip);
+    append(&mut joined, "x-forwarded-for", source_ip.to_owned());
     joined.insert("x-forwarded-port", port.to_owned());
     joined.insert("x-forwarded-proto", "http".to_owned());
     let trace = joined.entry("x-amzn-trace-id");
@@ -150,14 +108,12 @@ fn headers<'a>(received: &Received<'a>, source_ip: &str, port: &str) -> BTreeMap
     joined
 }
 
-fn append<'a>(headers: &mut BTreeMap<&'a str, String>, name: &'a str, value: &str) {
-    headers
-        .entry(name)
-        .and_modify(|joined| {
-            joined.push(',');
-            joined.push_str(value);
-        })
-        .or_insert_with(|| value.to_owned());
+/// Adds a value, to those of its name if there are any.
+fn append<K: Ord>(all: &mut BTreeMap<K, String>, name: K, value: String) {
+    match all.get_mut(&name) {
+        Some(joined) => joined.extend([",", &value]),
+        None => drop(all.insert(name, value)),
+    }
 }
 
 fn is_of_the_connection(name: &HeaderName) -> bool {
@@ -180,14 +136,7 @@ fn parameters(query: &str) -> BTreeMap<String, String> {
     let mut joined: BTreeMap<String, String> = BTreeMap::new();
     for parameter in query.split('&').filter(|parameter| !parameter.is_empty()) {
         let (name, value) = parameter.split_once('=').unwrap_or((parameter, ""));
-        let value = decoded(value);
-        joined
-            .entry(decoded(name))
-            .and_modify(|joined| {
-                joined.push(',');
-                joined.push_str(&value);
-            })
-            .or_insert(value);
+        append(&mut joined, decoded(name), decoded(value));
     }
     joined
 }
@@ -228,9 +177,4 @@ fn is_text(media_type: &str) -> bool {
 /// The first value of a header; empty where there is none.
 fn text_of<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Cow<'a, str> {
     headers.get(name).map_or(Cow::Borrowed(""), |value| String::from_utf8_lossy(value.as_bytes()))
-}
-
-fn clf_time(time: SystemTime) -> String {
-    let text = OffsetDateTime::from(time).format(CLF_FORMAT);
-    text.expect("UTC has all components of the format")
 }

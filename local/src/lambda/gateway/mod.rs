@@ -9,7 +9,6 @@ pub use auth::{Principals, User};
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use auth::Refused;
 use axum::extract::Request;
@@ -20,7 +19,7 @@ use http::{Method, StatusCode};
 use crate::clock::SharedClock;
 use crate::ids;
 use crate::lambda::runtime::{Invocation, InvokeError, MAX_PAYLOAD, Pool, Runtime};
-use crate::plan::{Authorization, Function, Route};
+use crate::plan::{Function, Route};
 use crate::server::{Handler, Response, json_response, read_body, set};
 
 /// The endpoint of the template's HTTP API.
@@ -50,7 +49,9 @@ impl Gateway {
             for route in &function.routes {
                 let methods = routes.entry(route.path.clone()).or_default();
                 if let Ok(method) = Method::from_bytes(route.method.as_bytes()) {
-                    methods.insert(method, Integration::new(route, pool));
+                    let route_key = format!("{} {}", route.method, route.path);
+                    let (route, pool) = (route.clone(), Arc::clone(pool));
+                    methods.insert(method, Integration { route_key, route, pool });
                 }
             }
         }
@@ -62,24 +63,26 @@ impl Gateway {
         request: Request,
         peer: SocketAddr,
         request_id: &str,
-    ) -> Result<Response, Refusal> {
+    ) -> Result<Response, StatusCode> {
         let (parts, body) = request.into_parts();
         if head_size(&parts) > MAX_HEAD {
-            return Err(Refusal::HeadTooLarge);
+            return Err(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE);
         }
         let integration = self
             .routes
             .get(parts.uri.path())
             .and_then(|methods| methods.get(&parts.method))
-            .ok_or(Refusal::NotFound)?;
+            .ok_or(StatusCode::NOT_FOUND)?;
         let body = read_body(body, MAX_BODY).await;
-        let body = body.map_err(|error| error.pick(Refusal::BodyTooLarge, Refusal::BadRequest))?;
+        let body = body
+            .map_err(|error| error.pick(StatusCode::PAYLOAD_TOO_LARGE, StatusCode::BAD_REQUEST))?;
         let now = self.clock.now();
         let authorizer = match &self.principals {
             None => None,
             Some(principals) => {
-                let authorization = &integration.authorization;
-                auth::authorizer(authorization, principals, &parts, &body, now)?
+                let authorization = &integration.route.authorization;
+                auth::authorizer(authorization, principals, &parts, &body, now)
+                    .map_err(|refused| not_let_in(&refused))?
             }
         };
         let trace_header = integration.pool.trace_header();
@@ -94,25 +97,21 @@ impl Gateway {
             now,
         });
         if event.len() > MAX_PAYLOAD {
-            return Err(Refusal::BodyTooLarge);
+            return Err(StatusCode::PAYLOAD_TOO_LARGE);
         }
-        let invocation = Invocation {
-            request_id: ids::uuid(),
-            payload: event,
-            trace_header: Some(trace_header),
-            client_context: None,
-            wants_log_tail: false,
-        };
+        let invocation = Invocation { trace_header, ..integration.pool.invocation(event) };
         let completed = tokio::select! {
             completed = integration.pool.invoke(invocation) => completed,
-            () = self.clock.sleep(integration.timeout) => return Err(Refusal::Unavailable),
+            () = self.clock.sleep(integration.route.timeout) => return Err(StatusCode::SERVICE_UNAVAILABLE),
         };
         match completed {
             Ok(completed) if !completed.failed => {
-                reply::decode(completed.payload).ok_or(Refusal::Internal)
+                reply::decode(completed.payload).ok_or(StatusCode::INTERNAL_SERVER_ERROR)
             }
-            Ok(_) => Err(Refusal::Internal),
-            Err(InvokeError::Throttled | InvokeError::Stopped) => Err(Refusal::Unavailable),
+            Ok(_) => Err(StatusCode::INTERNAL_SERVER_ERROR),
+            Err(InvokeError::Throttled | InvokeError::Stopped) => {
+                Err(StatusCode::SERVICE_UNAVAILABLE)
+            }
         }
     }
 }
@@ -120,8 +119,7 @@ impl Gateway {
 impl Handler for Gateway {
     async fn handle(&self, request: Request, peer: SocketAddr) -> Response {
         let request_id = ids::gateway_request_id();
-        let mut response =
-            self.answer(request, peer, &request_id).await.unwrap_or_else(Refusal::response);
+        let mut response = self.answer(request, peer, &request_id).await.unwrap_or_else(refusal);
         set(&mut response, "apigw-requestid", &request_id);
         response
     }
@@ -132,67 +130,29 @@ impl Handler for Gateway {
 struct Integration {
     /// Method and path, as the event names them.
     route_key: String,
-    timeout: Duration,
-    authorization: Authorization,
+    route: Route,
     pool: Arc<Pool>,
 }
 
-impl Integration {
-    fn new(route: &Route, pool: &Arc<Pool>) -> Self {
-        Self {
-            route_key: format!("{} {}", route.method, route.path),
-            timeout: route.timeout,
-            authorization: route.authorization.clone(),
-            pool: Arc::clone(pool),
-        }
-    }
-}
-
 /// What the gateway answers by itself.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Refusal {
-    BadRequest,
-    NotFound,
-    Unauthorized,
-    Forbidden,
-    BodyTooLarge,
-    HeadTooLarge,
-    /// The function failed, or its answer makes no sense.
-    Internal,
-    /// The function took too long, or is throttled.
-    Unavailable,
-}
-
-impl Refusal {
-    fn response(self) -> Response {
-        let (status, message) = match self {
-            Self::BadRequest => (StatusCode::BAD_REQUEST, "Bad Request"),
-            Self::Unauthorized => (StatusCode::UNAUTHORIZED, "Unauthorized"),
-            Self::Forbidden => (StatusCode::FORBIDDEN, "Forbidden"),
-            Self::NotFound => (StatusCode::NOT_FOUND, "Not Found"),
-            Self::BodyTooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "Request Entity Too Large"),
-            Self::HeadTooLarge => {
-                (StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, "Request Header Fields Too Large")
-            }
-            Self::Internal => (StatusCode::INTERNAL_SERVER_ERROR, "Internal Server Error"),
-            Self::Unavailable => (StatusCode::SERVICE_UNAVAILABLE, "Service Unavailable"),
-        };
-        let mut response = json_response(status, format!(r#"{{"message":"{message}"}}"#));
-        if self == Self::Unauthorized {
-            set(&mut response, "www-authenticate", "Bearer");
-        }
-        response
+fn refusal(status: StatusCode) -> Response {
+    let message = match status {
+        StatusCode::PAYLOAD_TOO_LARGE => "Request Entity Too Large",
+        _ => status.canonical_reason().unwrap_or_default(),
+    };
+    let mut response = json_response(status, format!(r#"{{"message":"{message}"}}"#));
+    if status == StatusCode::UNAUTHORIZED {
+        set(&mut response, "www-authenticate", "Bearer");
     }
+    response
 }
 
-impl From<Refused> for Refusal {
-    /// HTTP APIs say the same of a signature that is missing and of one that is wrong.
-    fn from(refused: Refused) -> Self {
-        tracing::info!(reason = %refused, "the HTTP API did not let a request in");
-        match refused {
-            Refused::Signature(_) => Self::Forbidden,
-            Refused::Token(_) => Self::Unauthorized,
-        }
+/// HTTP APIs say the same of a signature that is missing and of one that is wrong.
+fn not_let_in(refused: &Refused) -> StatusCode {
+    tracing::info!(reason = %refused, "the HTTP API did not let a request in");
+    match refused {
+        Refused::Signature(_) => StatusCode::FORBIDDEN,
+        Refused::Token(_) => StatusCode::UNAUTHORIZED,
     }
 }
 

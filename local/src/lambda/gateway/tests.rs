@@ -10,7 +10,7 @@ use tokio::task::JoinHandle;
 
 use super::*;
 use crate::lambda::runtime::fake::{Event, Fake, Polling, Rig};
-use crate::plan::testing::function;
+use crate::plan::{Authorization, testing::function};
 use crate::server::{self, testing::send};
 
 /// The event of a request that came from port 9 of this machine at 10:10:10 on 20 November 2026.

@@ -28,8 +28,12 @@ impl Served {
         let clock: SharedClock = rig.clock.clone();
         let queues = Arc::new(Queues::new(&["Failures".to_owned()], &clock));
         let runtime = Arc::clone(&rig.runtime);
-        let api =
-            LambdaApi::new(runtime, Arc::clone(&background), Arc::clone(&queues), Arc::default());
+        let api = LambdaApi {
+            runtime,
+            background: Arc::clone(&background),
+            queues: Arc::clone(&queues),
+            access: Arc::default(),
+        };
         let listener = server::bind_free().await.expect("a port");
         let url = format!("http://{}", listener.local_addr().expect("an address"));
         let (stop, stopped) = watch::channel(false);

@@ -12,7 +12,7 @@ use http::{Method, StatusCode};
 use serde_json::json;
 use tokio::sync::{mpsc, oneshot};
 
-use super::calls::{Answer, Call, Event, Registry};
+use super::calls::{Call, Completed, Event, Registry};
 use super::pool::MAX_PAYLOAD;
 use crate::clock::epoch_millis;
 use crate::plan::function_arn;
@@ -20,15 +20,9 @@ use crate::server::{BodyError, Handler, Response, json_response, read_body, set}
 
 /// The endpoint that the processes of all functions share.
 #[derive(Debug)]
-pub(super) struct RuntimeApi {
-    registry: Arc<Registry>,
-}
+pub(super) struct RuntimeApi(pub(super) Arc<Registry>);
 
 impl RuntimeApi {
-    pub(super) fn new(registry: Arc<Registry>) -> Self {
-        Self { registry }
-    }
-
     async fn answer(&self, request: Request) -> Result<Response, Refusal> {
         let path = request.uri().path().to_owned();
         let segments: Vec<&str> = path.trim_start_matches('/').split('/').collect();
@@ -36,13 +30,13 @@ impl RuntimeApi {
         else {
             return Err(Refusal::NOT_FOUND);
         };
-        let environment = environment.parse().ok().and_then(|id| self.registry.find(id));
+        let environment = environment.parse().ok().and_then(|id| self.0.find(id));
         let environment = environment.ok_or(Refusal::NOT_FOUND)?;
         match (request.method(), rest) {
             (&Method::GET, ["invocation", "next"]) => next(&environment, function).await,
             (&Method::POST, ["invocation", request_id, "response"]) => {
                 let answer = match read_body(request.into_body(), MAX_PAYLOAD).await {
-                    Ok(payload) => Answer { payload, failed: false },
+                    Ok(payload) => completed(payload, false),
                     Err(BodyError::TooLarge) => {
                         done(&environment, request_id, too_large()).await?;
                         return Err(Refusal::TOO_LARGE);
@@ -53,8 +47,7 @@ impl RuntimeApi {
             }
             (&Method::POST, ["invocation", request_id, "error"]) => {
                 let payload = read_error(request.into_body()).await?;
-                let failed = true;
-                done(&environment, request_id, Answer { payload, failed }).await
+                done(&environment, request_id, completed(payload, true)).await
             }
             (&Method::POST, ["init", "error"]) => {
                 let payload = read_error(request.into_body()).await?;
@@ -81,27 +74,25 @@ struct Refusal {
     message: &'static str,
 }
 
+const fn refusal(status: StatusCode, kind: &'static str, message: &'static str) -> Refusal {
+    Refusal { status, kind, message }
+}
+
 impl Refusal {
-    const NOT_FOUND: Self = Self {
-        status: StatusCode::NOT_FOUND,
-        kind: "NotFound",
-        message: "There is no such environment or path.",
-    };
-    const OUT_OF_TURN: Self = Self {
-        status: StatusCode::FORBIDDEN,
-        kind: "InvalidStateTransition",
-        message: "The environment does not expect this now.",
-    };
-    const TOO_LARGE: Self = Self {
-        status: StatusCode::PAYLOAD_TOO_LARGE,
-        kind: "RequestEntityTooLarge",
-        message: "Exceeded maximum allowed payload size (6291456 bytes).",
-    };
-    const BROKEN: Self = Self {
-        status: StatusCode::BAD_REQUEST,
-        kind: "InvalidRequest",
-        message: "The body could not be read.",
-    };
+    const NOT_FOUND: Self =
+        refusal(StatusCode::NOT_FOUND, "NotFound", "There is no such environment or path.");
+    const OUT_OF_TURN: Self = refusal(
+        StatusCode::FORBIDDEN,
+        "InvalidStateTransition",
+        "The environment does not expect this now.",
+    );
+    const TOO_LARGE: Self = refusal(
+        StatusCode::PAYLOAD_TOO_LARGE,
+        "RequestEntityTooLarge",
+        "Exceeded maximum allowed payload size (6291456 bytes).",
+    );
+    const BROKEN: Self =
+        refusal(StatusCode::BAD_REQUEST, "InvalidRequest", "The body could not be read.");
 
     fn response(self) -> Response {
         let body = json!({ "errorType": self.kind, "errorMessage": self.message });
@@ -114,16 +105,14 @@ async fn next(environment: &mpsc::Sender<Call>, function: &str) -> Result<Respon
     let (call, event) = oneshot::channel();
     let sent = environment.send(Call::Next(call)).await;
     sent.map_err(|_| Refusal::NOT_FOUND)?;
-    let event: Event = event.await.map_err(|_| Refusal::OUT_OF_TURN)?;
-    let mut response = json_response(StatusCode::OK, event.payload);
+    let Event { invocation, deadline } = event.await.map_err(|_| Refusal::OUT_OF_TURN)?;
+    let mut response = json_response(StatusCode::OK, invocation.payload);
     let answer = &mut response;
-    set(answer, "lambda-runtime-aws-request-id", &event.request_id);
-    set(answer, "lambda-runtime-deadline-ms", &epoch_millis(event.deadline).to_string());
+    set(answer, "lambda-runtime-aws-request-id", &invocation.request_id);
+    set(answer, "lambda-runtime-deadline-ms", &epoch_millis(deadline).to_string());
     set(answer, "lambda-runtime-invoked-function-arn", &function_arn(function));
-    if let Some(trace) = &event.trace_header {
-        set(answer, "lambda-runtime-trace-id", trace);
-    }
-    if let Some(context) = &event.client_context {
+    set(answer, "lambda-runtime-trace-id", &invocation.trace_header);
+    if let Some(context) = &invocation.client_context {
         set(answer, "lambda-runtime-client-context", context);
     }
     Ok(response)
@@ -132,7 +121,7 @@ async fn next(environment: &mpsc::Sender<Call>, function: &str) -> Result<Respon
 async fn done(
     environment: &mpsc::Sender<Call>,
     request_id: &str,
-    answer: Answer,
+    answer: Completed,
 ) -> Result<Response, Refusal> {
     let (accepted, accepts) = oneshot::channel();
     let call = Call::Done { request_id: request_id.to_owned(), answer, accepted };
@@ -155,11 +144,12 @@ async fn read_error(body: Body) -> Result<Bytes, Refusal> {
     body.map_err(|error| error.pick(Refusal::TOO_LARGE, Refusal::BROKEN))
 }
 
-fn too_large() -> Answer {
+fn completed(payload: Bytes, failed: bool) -> Completed {
+    Completed { payload, failed, log_tail: None }
+}
+
+fn too_large() -> Completed {
     let message = "Response payload size exceeded maximum allowed payload size (6291456 bytes).";
-    let payload = json!({
-        "errorType": "Function.ResponseSizeTooLarge",
-        "errorMessage": message,
-    });
-    Answer { payload: payload.to_string().into(), failed: true }
+    let error = json!({ "errorType": "Function.ResponseSizeTooLarge", "errorMessage": message });
+    completed(error.to_string().into(), true)
 }

@@ -6,7 +6,8 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::task::JoinSet;
 
-use super::pool::{Invocation, InvokeError, Pool};
+use super::calls::Invocation;
+use super::pool::{InvokeError, Pool};
 use crate::clock::SharedClock;
 
 /// The asynchronous invocations that have not ended. Those that have not when the stack ends are
@@ -57,7 +58,7 @@ const BACKOFF: (Duration, Duration) = (Duration::from_secs(1), Duration::from_mi
 async fn deliver(pool: Arc<Pool>, event: Invocation, clock: SharedClock) {
     let received = clock.now();
     let (mut backoff, longest) = BACKOFF;
-    let policy = pool.function().events;
+    let policy = pool.function.events;
     let retries = usize::try_from(policy.max_retries).unwrap_or(usize::MAX);
     let mut retries = RETRY_DELAYS.iter().take(retries);
     loop {
@@ -86,7 +87,7 @@ async fn deliver(pool: Arc<Pool>, event: Invocation, clock: SharedClock) {
 
 fn give_up(pool: &Pool, event: &Invocation, reason: &str) {
     tracing::warn!(
-        function = pool.function().name,
+        function = pool.function.name,
         request_id = event.request_id,
         reason,
         "an asynchronous invocation was given up"

@@ -1,4 +1,5 @@
-//! The calls of processes to the Runtime API, on their way to the task of their environment.
+//! What passes between callers and processes: invocations, their results, and the calls of processes to
+//! the Runtime API on their way to the task of their environment.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -42,25 +43,38 @@ pub(super) enum Call {
     /// It asks for its next event.
     Next(oneshot::Sender<Event>),
     /// It has finished an invocation.
-    Done { request_id: String, answer: Answer, accepted: oneshot::Sender<()> },
+    Done { request_id: String, answer: Completed, accepted: oneshot::Sender<()> },
     /// It cannot start.
     InitError { payload: Bytes, accepted: oneshot::Sender<()> },
 }
 
-/// The outcome of an invocation.
-#[derive(Debug)]
-pub(super) struct Answer {
-    /// The result, or the description of the error.
-    pub(super) payload: Bytes,
-    pub(super) failed: bool,
+/// One event for a function.
+#[derive(Clone, Debug)]
+pub(crate) struct Invocation {
+    /// Stays the same over the attempts of an asynchronous invocation.
+    pub(crate) request_id: String,
+    pub(crate) payload: Bytes,
+    /// A tracing header of X-Ray.
+    pub(crate) trace_header: String,
+    /// The JSON that the caller sent along.
+    pub(crate) client_context: Option<String>,
+    pub(crate) wants_log_tail: bool,
 }
 
-/// An event on its way to a process.
+/// The result of an invocation that ran.
+#[derive(Debug)]
+pub(crate) struct Completed {
+    /// The function's answer, or the description of its error.
+    pub(crate) payload: Bytes,
+    /// Whether the function reported an error, exited or timed out.
+    pub(crate) failed: bool,
+    /// The last 4 KB of what it printed, if the invocation asked for that.
+    pub(crate) log_tail: Option<Vec<u8>>,
+}
+
+/// An event on its way to a process, which has until the deadline.
 #[derive(Debug)]
 pub(super) struct Event {
-    pub(super) request_id: String,
-    pub(super) payload: Bytes,
+    pub(super) invocation: Invocation,
     pub(super) deadline: SystemTime,
-    pub(super) trace_header: Option<String>,
-    pub(super) client_context: Option<String>,
 }

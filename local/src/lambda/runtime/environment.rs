@@ -6,15 +6,14 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
-use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Value, json};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 use tokio::sync::{mpsc, oneshot, watch};
 
-use super::calls::{Answer, Call, Event};
+use super::calls::{Call, Completed, Event};
 use super::log::Log;
-use super::pool::{Completed, Pool, Queued, Ready};
+use super::pool::{Pool, Queued, Ready, State};
 use super::process::{Exit, Process};
 use crate::clock::epoch_millis;
 
@@ -28,12 +27,12 @@ pub(super) fn run(
 }
 
 async fn follow(pool: Arc<Pool>, id: u64, ready: Option<Ready>) {
-    let log = Arc::new(Log::new(pool.function()));
-    let calls = pool.registry().enter(id);
-    match pool.launcher().launch(pool.function(), id, Arc::clone(&log)) {
+    let log = Arc::new(Log::new(&pool.function));
+    let calls = pool.registry.enter(id);
+    match pool.launcher.launch(&pool.function, id, Arc::clone(&log)) {
         Ok(process) => {
-            pool.launched(id, process.pid());
-            let stop = pool.stopping();
+            pool.note(id, |known| known.pid = Some(process.pid()));
+            let stop = pool.stop.subscribe();
             let mut environment =
                 Environment { pool: Arc::clone(&pool), id, process, calls, stop, log };
             environment.live(ready).await;
@@ -45,7 +44,7 @@ async fn follow(pool: Arc<Pool>, id: u64, ready: Option<Ready>) {
             failed_to_start(&pool, ready, payload);
         }
     }
-    pool.registry().leave(id);
+    pool.registry.leave(id);
     pool.ended(id);
 }
 
@@ -76,7 +75,7 @@ enum Wake {
 
 /// How an invocation ended.
 enum End {
-    Answered(Answer),
+    Answered(Completed),
     Exited(Exit),
     TimedOut,
     Stopped,
@@ -105,7 +104,7 @@ impl Environment {
     /// Waits for the first call for an event. `None` means a stop; an error is the payload that
     /// describes it.
     async fn initialise(&mut self) -> Result<Option<oneshot::Sender<Event>>, Bytes> {
-        let mut timeout = self.pool.clock().sleep(INIT_TIMEOUT);
+        let mut timeout = self.pool.clock.sleep(INIT_TIMEOUT);
         loop {
             tokio::select! {
                 wake = self.wake() => match wake {
@@ -153,11 +152,12 @@ impl Environment {
                 },
             }
         };
-        let started = self.pool.clock().now();
+        let started = self.pool.clock.now();
         self.log.clear_tail();
         let id = &queued.invocation.request_id;
         self.log.note(&format!("START RequestId: {id} Version: $LATEST"));
-        let mut event = queued.event(started + self.pool.function().timeout);
+        let deadline = started + self.pool.function.timeout;
+        let mut event = Event { invocation: queued.invocation.clone(), deadline };
         // A process that is gone, or that has broken off its call, has not seen the event.
         while let Err(unseen) = next.send(event) {
             event = unseen;
@@ -177,7 +177,7 @@ impl Environment {
         queued: Queued,
         started: SystemTime,
     ) -> Option<oneshot::Sender<Event>> {
-        let mut deadline = self.pool.clock().sleep(self.pool.function().timeout);
+        let mut deadline = self.pool.clock.sleep(self.pool.function.timeout);
         let end = loop {
             tokio::select! {
                 wake = self.wake() => match wake {
@@ -208,7 +208,7 @@ impl Environment {
 
     /// Tells the caller how the invocation ended.
     async fn report(&self, queued: Queued, end: End, started: SystemTime) {
-        let now = self.pool.clock().now();
+        let now = self.pool.clock.now();
         let id = &queued.invocation.request_id;
         let (payload, failed) = match end {
             End::Answered(answer) => (answer.payload, answer.failed),
@@ -217,7 +217,7 @@ impl Environment {
                 (error_payload("Runtime.ExitError", &message), true)
             }
             End::TimedOut => {
-                let limit = seconds(self.pool.function().timeout);
+                let limit = seconds(self.pool.function.timeout);
                 let message = format!("{} {id} Task timed out after {limit}", timestamp(now));
                 (json!({ "errorMessage": message }).to_string().into(), true)
             }
@@ -228,7 +228,7 @@ impl Environment {
             tokio::time::sleep(LOG_SETTLE).await;
             self.log.note(&format!("END RequestId: {id}"));
             let took = now.duration_since(started).unwrap_or_default().as_secs_f64() * 1000.0;
-            let memory = self.pool.function().memory_mb;
+            let memory = self.pool.function.memory_mb;
             self.log.note(&format!(
                 "REPORT RequestId: {id}\tDuration: {took:.2} ms\tBilled Duration: {:.0} ms\t\
                  Memory Size: {memory} MB",
@@ -239,7 +239,7 @@ impl Environment {
             None
         };
         // Before the caller gets the answer, since it may send the next event at once.
-        self.pool.returning(self.id);
+        self.pool.note(self.id, |known| known.state = State::Returning);
         queued.complete(Completed { payload, failed, log_tail });
     }
 
@@ -282,16 +282,10 @@ impl Environment {
 /// Gives the error to the start of the stack if that waits for this environment, or else to the
 /// invocation that has waited longest.
 fn failed_to_start(pool: &Pool, ready: Option<Ready>, payload: Bytes) {
-    #[derive(Deserialize)]
-    #[serde(rename_all = "camelCase")]
-    struct Described {
-        error_message: String,
-    }
-    let problem = serde_json::from_slice(&payload).map_or_else(
-        |_| String::from_utf8_lossy(&payload).into_owned(),
-        |Described { error_message }| error_message,
-    );
-    tracing::error!(function = pool.function().name, problem, "an environment failed to start");
+    let described: Value = serde_json::from_slice(&payload).unwrap_or_default();
+    let problem = described["errorMessage"].as_str().map(str::to_owned);
+    let problem = problem.unwrap_or_else(|| String::from_utf8_lossy(&payload).into_owned());
+    tracing::error!(function = pool.function.name, problem, "an environment failed to start");
     match ready {
         // The receiver may be gone.
         Some(ready) => drop(ready.send(Err(problem))),
@@ -310,9 +304,6 @@ fn seconds(duration: Duration) -> String {
 
 /// The time in milliseconds, as Lambda prints it.
 fn timestamp(time: SystemTime) -> String {
-    let millis = i128::from(epoch_millis(time)) * 1_000_000;
-    OffsetDateTime::from_unix_timestamp_nanos(millis)
-        .ok()
-        .and_then(|time| time.format(&Rfc3339).ok())
-        .unwrap_or_default()
+    let time = SystemTime::UNIX_EPOCH + Duration::from_millis(epoch_millis(time));
+    OffsetDateTime::from(time).format(&Rfc3339).unwrap_or_default()
 }

@@ -98,7 +98,7 @@ pub(crate) fn invocation(payload: &'static str) -> Invocation {
     Invocation {
         request_id: ids::uuid(),
         payload: Bytes::from_static(payload.as_bytes()),
-        trace_header: Some("Root=1".to_owned()),
+        trace_header: "Root=1".to_owned(),
         client_context: None,
         wants_log_tail: false,
     }

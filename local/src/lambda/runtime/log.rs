@@ -63,9 +63,10 @@ impl Log {
                 Ok(_) => {
                     let line = String::from_utf8_lossy(&line);
                     let line = line.trim_end();
-                    if self.least == LogLevel::Trace || self.least <= level_of(line) {
+                    let level = level_of(line);
+                    if self.least == LogLevel::Trace || self.least <= level {
                         metrics.read(&self.function, line);
-                        self.line(line);
+                        self.pass_on(line, level);
                     }
                 }
                 Err(error) => {
@@ -76,11 +77,11 @@ impl Log {
         }
     }
 
-    fn line(&self, line: &str) {
+    fn pass_on(&self, line: &str, level: LogLevel) {
         self.note(line);
         // One log for all, so that lines of several processes do not mix and whoever has the
         // terminal can hold all of them back.
-        match level_of(line) {
+        match level {
             LogLevel::Error | LogLevel::Fatal => tracing::error!("[{}] {line}", self.function),
             LogLevel::Warn => tracing::warn!("[{}] {line}", self.function),
             _ => tracing::info!("[{}] {line}", self.function),
@@ -117,7 +118,7 @@ mod tests {
     fn metrics() -> (EmbeddedMetrics, Arc<MetricStore>) {
         let store = Arc::new(MetricStore::default());
         let clock = ManualClock::at(SystemTime::UNIX_EPOCH);
-        (EmbeddedMetrics::new(Arc::clone(&store), clock), store)
+        (EmbeddedMetrics { store: Arc::clone(&store), clock }, store)
     }
 
     #[tokio::test]

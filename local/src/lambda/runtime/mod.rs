@@ -18,7 +18,8 @@ mod process;
 mod tests;
 
 pub(crate) use background::Background;
-pub(crate) use pool::{Completed, EnvironmentInfo, Invocation, InvokeError, MAX_PAYLOAD, Pool};
+pub(crate) use calls::{Completed, Invocation};
+pub(crate) use pool::{EnvironmentInfo, InvokeError, MAX_PAYLOAD, Pool};
 pub(crate) use process::{Bootstraps, Launch};
 
 use std::collections::BTreeMap;
@@ -28,23 +29,18 @@ use std::sync::Arc;
 use api::RuntimeApi;
 use calls::Registry;
 use parking_lot::Mutex;
-use tokio::net::TcpListener;
-use tokio::sync::watch;
-use tokio::task::JoinHandle;
 
 use crate::StartError;
 use crate::clock::SharedClock;
 use crate::plan::Function;
-use crate::server::{self, Stop};
+use crate::server::{self, Server};
 
 /// The running functions.
 #[derive(Debug)]
 pub(crate) struct Runtime {
     pools: BTreeMap<String, Arc<Pool>>,
-    /// Ends the Runtime API, after the processes that use it.
-    stop_api: watch::Sender<bool>,
-    /// Taken by the shutdown.
-    api: Mutex<Option<JoinHandle<()>>>,
+    /// The Runtime API, which ends after the processes that use it: taken by the shutdown.
+    api: Mutex<Option<Server>>,
 }
 
 impl Runtime {
@@ -61,8 +57,7 @@ impl Runtime {
         let listener = server::bind_free().await?;
         let launcher: Arc<dyn Launch> = Arc::new(launcher(server::address(&listener)?));
         let registry = Arc::new(Registry::default());
-        let (stop_api, stopped) = watch::channel(false);
-        let api = tokio::spawn(serve_api(listener, Arc::clone(&registry), stopped));
+        let api = Server::start(listener, Arc::new(RuntimeApi(Arc::clone(&registry))));
         let pools = functions.iter().map(|function| {
             let reserved =
                 function.reserved_concurrency.and_then(|most| usize::try_from(most).ok());
@@ -76,7 +71,7 @@ impl Runtime {
             );
             (function.name.clone(), pool)
         });
-        let runtime = Self { pools: pools.collect(), stop_api, api: Mutex::new(Some(api)) };
+        let runtime = Self { pools: pools.collect(), api: Mutex::new(Some(api)) };
         match runtime.warm_up().await {
             Ok(()) => Ok(runtime),
             Err(error) => {
@@ -110,12 +105,9 @@ impl Runtime {
         for pool in self.pools.values() {
             pool.stopped().await;
         }
-        self.stop_api.send_replace(true);
         let api = self.api.lock().take();
-        if let Some(api) = api
-            && api.await.is_err()
-        {
-            tracing::error!("the Runtime API panicked");
+        if let Some(api) = api {
+            api.stop().await;
         }
     }
 
@@ -124,14 +116,10 @@ impl Runtime {
         for (pool, ready) in starts {
             let outcome = ready.await.unwrap_or_else(|_| Err("it was stopped".to_owned()));
             outcome.map_err(|problem| StartError::Init {
-                function: pool.function().name.clone(),
+                function: pool.function.name.clone(),
                 problem,
             })?;
         }
         Ok(())
     }
-}
-
-async fn serve_api(listener: TcpListener, registry: Arc<Registry>, stop: Stop) {
-    server::serve(listener, Arc::new(RuntimeApi::new(registry)), stop).await;
 }

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use bytes::Bytes;
 use parking_lot::Mutex;
@@ -12,9 +12,9 @@ use serde::Serialize;
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinSet;
 
-use super::calls::{Event, Registry};
+use super::calls::{Completed, Invocation, Registry};
 use super::process::Launch;
-use crate::clock::{SharedClock, epoch_millis};
+use crate::clock::{SharedClock, since_epoch};
 use crate::ids;
 use crate::plan::Function;
 
@@ -28,13 +28,15 @@ pub(crate) const MAX_PAYLOAD: usize = 6 << 20;
 /// limit; it goes to whichever is free first.
 #[derive(Debug)]
 pub(crate) struct Pool {
-    function: Function,
+    /// The function that the environments run.
+    pub(crate) function: Function,
     max_environments: usize,
-    clock: SharedClock,
-    launcher: Arc<dyn Launch>,
-    registry: Arc<Registry>,
+    pub(super) clock: SharedClock,
+    pub(super) launcher: Arc<dyn Launch>,
+    pub(super) registry: Arc<Registry>,
     run: Run,
-    stop: watch::Sender<bool>,
+    /// Turns `true` when the environments are to end.
+    pub(super) stop: watch::Sender<bool>,
     inner: Mutex<Inner>,
 }
 
@@ -45,7 +47,7 @@ pub(super) type Ready = oneshot::Sender<Result<(), String>>;
 pub(super) type Run = fn(Arc<Pool>, u64, Option<Ready>) -> Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// An execution environment, as `GET /_dynashard/environments` lists it.
-#[derive(Debug, Serialize)]
+#[derive(Clone, Debug, Serialize)]
 pub(crate) struct EnvironmentInfo {
     /// The function's logical id.
     pub(crate) function: String,
@@ -68,29 +70,6 @@ pub(crate) enum State {
     Busy,
     /// Its process has answered, and has not asked for the next event yet.
     Returning,
-}
-
-/// One event for a function.
-#[derive(Clone, Debug)]
-pub(crate) struct Invocation {
-    /// Stays the same over the attempts of an asynchronous invocation.
-    pub(crate) request_id: String,
-    pub(crate) payload: Bytes,
-    pub(crate) trace_header: Option<String>,
-    /// The JSON that the caller sent along.
-    pub(crate) client_context: Option<String>,
-    pub(crate) wants_log_tail: bool,
-}
-
-/// The result of an invocation that ran.
-#[derive(Debug)]
-pub(crate) struct Completed {
-    /// The function's answer, or the description of its error.
-    pub(crate) payload: Bytes,
-    /// Whether the function reported an error, exited or timed out.
-    pub(crate) failed: bool,
-    /// The last 4 KB of what it printed, if the invocation asked for that.
-    pub(crate) log_tail: Option<Vec<u8>>,
 }
 
 /// Why an invocation has no result.
@@ -153,14 +132,20 @@ impl Pool {
         completed.await
     }
 
-    /// The tracing header of an invocation that brings none.
-    pub(crate) fn trace_header(&self) -> String {
-        ids::trace_header(epoch_millis(self.clock.now()) / 1000, self.function.is_traced)
+    /// An invocation of its own, with this payload.
+    pub(crate) fn invocation(&self, payload: impl Into<Bytes>) -> Invocation {
+        Invocation {
+            request_id: ids::uuid(),
+            payload: payload.into(),
+            trace_header: self.trace_header(),
+            client_context: None,
+            wants_log_tail: false,
+        }
     }
 
-    /// The function that the environments run.
-    pub(crate) fn function(&self) -> &Function {
-        &self.function
+    /// The tracing header of an invocation that brings none.
+    pub(crate) fn trace_header(&self) -> String {
+        ids::trace_header(since_epoch(self.clock.now()).as_secs(), self.function.is_traced)
     }
 
     /// Starts an environment ahead of the first invocation. The answer says when it is ready, or
@@ -192,38 +177,13 @@ impl Pool {
     }
 
     pub(super) fn environments(&self) -> Vec<EnvironmentInfo> {
-        let inner = self.inner.lock();
-        let environments = inner.environments.iter();
-        environments
-            .map(|(&id, known)| EnvironmentInfo {
-                function: self.function.name.clone(),
-                id,
-                pid: known.pid,
-                state: known.state,
-            })
-            .collect()
+        self.inner.lock().environments.values().cloned().collect()
     }
 
-    pub(super) fn clock(&self) -> &SharedClock {
-        &self.clock
-    }
-
-    pub(super) fn launcher(&self) -> &dyn Launch {
-        &*self.launcher
-    }
-
-    pub(super) fn registry(&self) -> &Registry {
-        &self.registry
-    }
-
-    /// Turns `true` when the environments are to end.
-    pub(super) fn stopping(&self) -> watch::Receiver<bool> {
-        self.stop.subscribe()
-    }
-
-    pub(super) fn launched(&self, id: u64, pid: u32) {
+    /// Notes what is new about an environment.
+    pub(super) fn note(&self, id: u64, note: impl FnOnce(&mut EnvironmentInfo)) {
         if let Some(known) = self.inner.lock().environments.get_mut(&id) {
-            known.pid = Some(pid);
+            note(known);
         }
     }
 
@@ -242,7 +202,7 @@ impl Pool {
             }
             None => {
                 inner.set_state(id, State::Idle);
-                inner.idle.push(Idle { id, work });
+                inner.idle.push((id, work));
             }
         }
         offer
@@ -268,15 +228,10 @@ impl Pool {
         }
     }
 
-    /// Notes that an environment has answered and will soon be free.
-    pub(super) fn returning(&self, id: u64) {
-        self.inner.lock().set_state(id, State::Returning);
-    }
-
     pub(super) fn ended(self: &Arc<Self>, id: u64) {
         let mut inner = self.inner.lock();
         inner.environments.remove(&id);
-        inner.idle.retain(|idle| idle.id != id);
+        inner.idle.retain(|(idle, _)| *idle != id);
         self.dispatch(&mut inner, Patience::ForReturning);
     }
 
@@ -296,12 +251,12 @@ impl Pool {
     /// remain.
     fn dispatch(self: &Arc<Self>, inner: &mut Inner, patience: Patience) {
         while let Some(queued) = inner.next_waiting() {
-            let Some(idle) = inner.idle.pop() else {
+            let Some((id, work)) = inner.idle.pop() else {
                 inner.waiting.push_front(queued);
                 break;
             };
-            match idle.work.send(queued) {
-                Ok(()) => inner.set_state(idle.id, State::Busy),
+            match work.send(queued) {
+                Ok(()) => inner.set_state(id, State::Busy),
                 // The environment has just ended.
                 Err(queued) => inner.waiting.push_front(queued),
             }
@@ -316,8 +271,8 @@ impl Pool {
 
     fn start_environment(self: &Arc<Self>, inner: &mut Inner, ready: Option<Ready>) {
         let id = self.registry.new_id();
-        let known = Known { pid: None, state: State::Starting };
-        inner.environments.insert(id, known);
+        let (function, state) = (self.function.name.clone(), State::Starting);
+        inner.environments.insert(id, EnvironmentInfo { function, id, pid: None, state });
         while inner.tasks.try_join_next().is_some() {}
         inner.tasks.spawn((self.run)(Arc::clone(self), id, ready));
     }
@@ -339,18 +294,6 @@ pub(super) struct Queued {
 }
 
 impl Queued {
-    /// The event for a process that has until `deadline`.
-    pub(super) fn event(&self, deadline: SystemTime) -> Event {
-        let invocation = &self.invocation;
-        Event {
-            request_id: invocation.request_id.clone(),
-            payload: invocation.payload.clone(),
-            deadline,
-            trace_header: invocation.trace_header.clone(),
-            client_context: invocation.client_context.clone(),
-        }
-    }
-
     pub(super) fn complete(self, completed: Completed) {
         // The caller may have stopped waiting.
         let _ = self.reply.send(completed);
@@ -378,24 +321,12 @@ const MAX_WAIT: Duration = Duration::from_secs(10);
 
 #[derive(Debug, Default)]
 struct Inner {
-    environments: BTreeMap<u64, Known>,
-    /// The free environments; the last one was used last.
-    idle: Vec<Idle>,
+    environments: BTreeMap<u64, EnvironmentInfo>,
+    /// The free environments, and how each is given work; the last one was used last.
+    idle: Vec<(u64, oneshot::Sender<Queued>)>,
     waiting: VecDeque<Queued>,
     /// The tasks of the environments.
     tasks: JoinSet<()>,
-}
-
-#[derive(Debug)]
-struct Known {
-    pid: Option<u32>,
-    state: State,
-}
-
-#[derive(Debug)]
-struct Idle {
-    id: u64,
-    work: oneshot::Sender<Queued>,
 }
 
 impl Inner {

@@ -58,27 +58,48 @@ impl Index {
     /// Transactions do not double these: the guide says that their changes reach indexes after the
     /// transaction has ended, which makes them plain writes.
     pub fn writes(&self, before: Option<&Value>, after: Option<&Value>) -> Vec<IndexWrite> {
-        let before = before.and_then(|item| self.entry(item));
-        let after = after.and_then(|item| self.entry(item));
+        let holds = |item: &&Value| self.key_names().all(|name| item.get(name).is_some());
+        let (before, after) = (before.filter(holds), after.filter(holds));
+        let write = |item: &Value, other: Option<&Value>| {
+            let bytes = |item: &Value| {
+                let carried = self.carried(item);
+                carried.map(|(name, value)| attribute_bytes(name, value)).sum()
+            };
+            let values = self.partition_key.iter().filter_map(|name| item.get(name));
+            let texts: Vec<_> = values.filter_map(key_text).collect();
+            let units = write_units(other.map_or(0, bytes), bytes(item));
+            IndexWrite { partition_key: texts.join(","), units }
+        };
         match (before, after) {
             (None, None) => Vec::new(),
-            (None, Some(put)) => vec![put.write(0)],
-            (Some(deleted), None) => vec![deleted.write(0)],
-            (Some(before), Some(after)) if !before.has_key_of(&after) => {
-                vec![before.write(0), after.write(0)]
+            (None, Some(item)) | (Some(item), None) => vec![write(item, None)],
+            (Some(before), Some(after)) => {
+                let has_same_key = self.key_names().all(|name| same(&before[name], &after[name]));
+                if !has_same_key {
+                    vec![write(before, None), write(after, None)]
+                } else if self.carries_same(before, after) {
+                    Vec::new()
+                } else {
+                    vec![write(after, Some(before))]
+                }
             }
-            (Some(before), Some(after)) if before.carries_same_as(&after) => Vec::new(),
-            (Some(before), Some(after)) => vec![after.write(before.bytes())],
         }
-    }
-
-    fn entry<'a>(&'a self, item: &'a Value) -> Option<Entry<'a>> {
-        let has_keys = self.key_names().all(|name| item.get(name).is_some());
-        has_keys.then_some(Entry { index: self, item })
     }
 
     fn key_names(&self) -> impl Iterator<Item = &String> {
         self.partition_key.iter().chain(&self.sort_key)
+    }
+
+    /// The attributes of an item that the index carries.
+    fn carried<'a>(&self, item: &'a Value) -> impl Iterator<Item = (&'a String, &'a Value)> {
+        item.as_object().into_iter().flatten().filter(|(name, _)| self.carries(name))
+    }
+
+    fn carries_same(&self, one: &Value, other: &Value) -> bool {
+        self.carried(one).count() == self.carried(other).count()
+            && self
+                .carried(one)
+                .all(|(name, value)| other.get(name).is_some_and(|new| same(value, new)))
     }
 
     fn carries(&self, name: &String) -> bool {
@@ -101,44 +122,6 @@ pub fn key_text(value: &Value) -> Option<String> {
         "S" | "B" => Some(text.to_owned()),
         "N" => text.parse::<Number>().ok().map(|number| number.to_string()),
         _ => None,
-    }
-}
-
-/// An item as an index sees it.
-struct Entry<'a> {
-    index: &'a Index,
-    item: &'a Value,
-}
-
-impl<'a> Entry<'a> {
-    fn attributes(&self) -> impl Iterator<Item = (&'a String, &'a Value)> {
-        let index = self.index;
-        let attributes = self.item.as_object().into_iter().flatten();
-        attributes.filter(move |(name, _)| index.carries(name))
-    }
-
-    fn bytes(&self) -> usize {
-        self.attributes().map(|(name, value)| attribute_bytes(name, value)).sum()
-    }
-
-    fn write(&self, before_bytes: usize) -> IndexWrite {
-        let values = self.index.partition_key.iter().filter_map(|name| self.item.get(name));
-        let texts: Vec<_> = values.filter_map(key_text).collect();
-        IndexWrite {
-            partition_key: texts.join(","),
-            units: write_units(before_bytes, self.bytes()),
-        }
-    }
-
-    fn has_key_of(&self, other: &Self) -> bool {
-        self.index.key_names().all(|name| same(&self.item[name], &other.item[name]))
-    }
-
-    fn carries_same_as(&self, other: &Self) -> bool {
-        self.attributes().count() == other.attributes().count()
-            && self
-                .attributes()
-                .all(|(name, value)| other.item.get(name).is_some_and(|new| same(value, new)))
     }
 }
 

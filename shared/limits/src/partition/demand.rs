@@ -1,4 +1,3 @@
-use std::fmt;
 use std::num::NonZeroU32;
 
 use crate::units::Units;
@@ -45,14 +44,6 @@ impl<'a> Resource<'a> {
     /// A global secondary index of a table.
     pub const fn index(table: &'a str, index: &'a str) -> Self {
         Self { table, index: Some(index) }
-    }
-}
-
-impl fmt::Display for Resource<'_> {
-    /// As it ends an ARN: `table/Flights/index/ByDay`.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "table/{}", self.table)?;
-        self.index.map_or(Ok(()), |index| write!(f, "/index/{index}"))
     }
 }
 

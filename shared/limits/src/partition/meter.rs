@@ -21,8 +21,8 @@ impl Table {
 /// The limits and counts of one table or index.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Meter {
-    reads: Side,
-    writes: Side,
+    /// By kind.
+    sides: [Side; 2],
     /// What it was set to, by the second since which it holds.
     throughputs: BTreeMap<u64, Throughput>,
 }
@@ -41,17 +41,11 @@ pub(super) struct Side {
 
 impl Meter {
     pub(super) const fn of(&self, kind: Kind) -> &Side {
-        match kind {
-            Kind::Read => &self.reads,
-            Kind::Write => &self.writes,
-        }
+        &self.sides[kind as usize]
     }
 
     pub(super) const fn of_mut(&mut self, kind: Kind) -> &mut Side {
-        match kind {
-            Kind::Read => &mut self.reads,
-            Kind::Write => &mut self.writes,
-        }
+        &mut self.sides[kind as usize]
     }
 
     pub(super) fn set_throughput(
@@ -95,7 +89,7 @@ impl Meter {
     }
 
     pub(super) fn forget_full_partitions(&mut self, now: Duration) {
-        for side in [&mut self.reads, &mut self.writes] {
+        for side in &mut self.sides {
             side.partitions.retain(|_, bucket| !bucket.at(now).is_full());
         }
     }

@@ -39,7 +39,6 @@
 
 mod bucket;
 mod demand;
-mod draft;
 mod limits;
 mod meter;
 mod refusal;
@@ -56,8 +55,7 @@ use std::time::Duration;
 
 use crate::units::Units;
 use bucket::Bucket;
-use draft::{Draft, LimitId, Scope};
-use meter::{Meter, Table};
+use meter::{Meter, Table, UNBANKED_SECS};
 use tally::Tally;
 
 /// The limits of all tables of one endpoint, and what passed and met them.
@@ -74,6 +72,23 @@ pub struct Partitions {
     limits: Limits,
     tables: BTreeMap<String, Table>,
     latest: Duration,
+}
+
+/// Names one limit.
+type LimitId<'a> = (Resource<'a>, Kind, Scope);
+
+/// What is asked of each limit.
+type Asked<'a> = BTreeMap<LimitId<'a>, Units>;
+
+/// What a limit is about: a table or index as a whole, or one of its partitions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Scope {
+    /// What it is provisioned with.
+    Provisioned,
+    /// What it takes on demand, without having to grow first.
+    Warm,
+    /// The partition of this range.
+    Range(u32),
 }
 
 impl Partitions {
@@ -126,16 +141,8 @@ impl Partitions {
     /// counted: the engine does not know them either, and refuses them itself.
     pub fn admit(&mut self, now: Duration, demands: &[Demand<'_>]) -> Result<(), Refusal> {
         self.advance(now);
-        let mut draft = self.draft(demands);
-        if !self.limits.are_enforced {
-            self.take(draft, demands);
-            return Ok(());
-        }
-        let hits: Vec<_> = demands
-            .iter()
-            .enumerate()
-            .filter_map(|(at, demand)| Some(LimitHit::new(at, demand, draft.refuses(demand)?)))
-            .collect();
+        let asked = self.asked(demands);
+        let hits = if self.limits.are_enforced { self.hits(demands, &asked) } else { Vec::new() };
         if !hits.is_empty() {
             for hit in &hits {
                 let demand = &demands[hit.demand];
@@ -143,7 +150,7 @@ impl Partitions {
             }
             return Err(Refusal { hits });
         }
-        self.take(draft, demands);
+        self.take(&asked, demands);
         Ok(())
     }
 
@@ -152,10 +159,13 @@ impl Partitions {
     /// may look at the request more closely before it has [`Self::admit`] decide.
     pub fn admit_if_room(&mut self, now: Duration, demands: &[Demand<'_>]) -> bool {
         self.advance(now);
-        let draft = self.draft(demands);
-        let has_room = draft.has_room() || !self.limits.are_enforced;
+        let asked = self.asked(demands);
+        let mut asked_of = asked.iter();
+        let has_room = !self.limits.are_enforced
+            || asked_of
+                .all(|(id, total)| self.bucket(*id).is_none_or(|bucket| bucket.holds(*total)));
         if has_room {
-            self.take(draft, demands);
+            self.take(&asked, demands);
         }
         has_room
     }
@@ -164,8 +174,8 @@ impl Partitions {
     /// a limit holds less. The work is done, so there is nothing left to refuse.
     pub fn charge(&mut self, now: Duration, demands: &[Demand<'_>]) {
         self.advance(now);
-        let draft = self.draft(demands);
-        self.set(draft.into_taken());
+        let asked = self.asked(demands);
+        self.change(&asked, Bucket::take);
         for demand in demands {
             self.tally(demand, |tally, second| tally.charged(second, demand.units));
         }
@@ -176,8 +186,8 @@ impl Partitions {
     /// counts of that earlier second shrink; a refunded demand still counts as admitted.
     pub fn refund(&mut self, now: Duration, admitted_at: Duration, demands: &[Demand<'_>]) {
         self.advance(now);
-        let draft = self.draft(demands);
-        self.set(draft.into_given());
+        let asked = self.asked(demands);
+        self.change(&asked, Bucket::give);
         for demand in demands {
             self.tally(demand, |tally, _| tally.refunded(admitted_at.as_secs(), demand.units));
         }
@@ -228,7 +238,12 @@ impl Partitions {
         seconds: Range<u64>,
         limit: usize,
     ) -> Vec<(ThrottledKey, u64)> {
-        tally::most_throttled(self.tallies(resource, kinds), Tally::partition_keys, &seconds, limit)
+        tally::most_throttled(
+            self.tallies(resource, kinds),
+            |tally| &tally.partition_keys,
+            &seconds,
+            limit,
+        )
     }
 
     /// The most throttled items, by partition key and sort key: the rule
@@ -240,7 +255,7 @@ impl Partitions {
         seconds: Range<u64>,
         limit: usize,
     ) -> Vec<(ThrottledKey, u64)> {
-        tally::most_throttled(self.tallies(resource, kinds), Tally::items, &seconds, limit)
+        tally::most_throttled(self.tallies(resource, kinds), |tally| &tally.items, &seconds, limit)
     }
 
     /// Time does not go back, and whatever is full again needs no memory.
@@ -253,33 +268,85 @@ impl Partitions {
         }
     }
 
-    fn draft<'a>(&self, demands: &[Demand<'a>]) -> Draft<'a> {
-        let mut draft = Draft::new(self.latest, self.limits);
-        for demand in demands {
-            if let Some(meter) = self.meter(demand.resource) {
-                draft.ask(demand, meter.of(demand.kind));
-            }
-        }
-        draft
+    /// The limits that a demand meets, those of the whole first. In DynamoDB the request routers keep
+    /// that limit, and only what passes them meets the partition (USENIX ATC 2022: "Amazon DynamoDB: A
+    /// Scalable, Predictably Performant, and Fully Managed `NoSQL` Database Service", on global admission
+    /// control).
+    ///
+    /// DynamoDB has no reason of its own for a table that is not warm: that has too few partitions for its load, so they
+    /// refuse (Developer Guide: "Diagnosing throttling", whose other reasons are for provisioned tables, quotas and maxima).
+    fn limits_on<'a>(&self, demand: &Demand<'a>) -> [(LimitId<'a>, Limit); 3] {
+        let Demand { resource, kind, .. } = *demand;
+        let range = self.limits.partition_of(demand.partition_key);
+        [
+            ((resource, kind, Scope::Provisioned), Limit::Provisioned),
+            ((resource, kind, Scope::Warm), Limit::KeyRange),
+            ((resource, kind, Scope::Range(range)), Limit::KeyRange),
+        ]
     }
 
-    /// Makes the draft of admitted demands come true, and counts them.
-    fn take<'a>(&mut self, draft: Draft<'a>, demands: &[Demand<'a>]) {
-        self.set(draft.into_taken());
+    /// A limit as it is now, if the table or index has it.
+    fn bucket(&mut self, (resource, kind, scope): LimitId<'_>) -> Option<&mut Bucket> {
+        let (now, units_per_sec) = (self.latest, self.limits.partition_units(kind));
+        let side = self.meter_mut(resource)?.of_mut(kind);
+        let bucket = match scope {
+            Scope::Provisioned => side.provisioned.as_mut()?,
+            Scope::Warm => side.warm.as_mut()?,
+            Scope::Range(range) => {
+                let full = || Bucket::full(now, units_per_sec, UNBANKED_SECS);
+                side.partitions.entry(range).or_insert_with(full)
+            }
+        };
+        *bucket = bucket.at(now);
+        Some(bucket)
+    }
+
+    /// What the demands ask of each limit together.
+    fn asked<'a>(&mut self, demands: &[Demand<'a>]) -> Asked<'a> {
+        let mut asked = Asked::new();
+        for demand in demands.iter().filter(|demand| demand.units > Units::ZERO) {
+            for (id, _) in self.limits_on(demand) {
+                if self.bucket(id).is_some() {
+                    *asked.entry(id).or_default() += demand.units;
+                }
+            }
+        }
+        asked
+    }
+
+    /// Each demand that is refused, with the first limit that it meets. Where a limit cannot take all that the request asks
+    /// of it, it refuses the demands from the one on that no longer fits.
+    fn hits<'a>(&mut self, demands: &[Demand<'a>], asked: &Asked<'a>) -> Vec<LimitHit> {
+        // What the demands ask that were looked at so far.
+        let mut running = Asked::new();
+        let mut hits = Vec::new();
+        let some = demands.iter().enumerate().filter(|(_, demand)| demand.units > Units::ZERO);
+        for (at, demand) in some {
+            let limit = self.limits_on(demand).into_iter().find(|(id, _)| {
+                let Some(total) = asked.get(id) else { return false };
+                let running = running.entry(*id).or_default();
+                *running += demand.units;
+                self.bucket(*id).is_some_and(|bucket| {
+                    !bucket.holds(*total) && !bucket.is_full() && !bucket.holds(*running)
+                })
+            });
+            hits.extend(limit.map(|(_, limit)| LimitHit::new(at, demand, limit)));
+        }
+        hits
+    }
+
+    /// Takes what admitted demands ask, and counts them.
+    fn take<'a>(&mut self, asked: &Asked<'a>, demands: &[Demand<'a>]) {
+        self.change(asked, Bucket::take);
         for demand in demands {
             self.tally(demand, |tally, second| tally.admitted(second, demand.units));
         }
     }
 
-    /// Makes a draft come true.
-    fn set<'a>(&mut self, limits: impl Iterator<Item = (LimitId<'a>, Bucket)>) {
-        for (id, bucket) in limits {
-            let Some(meter) = self.meter_mut(id.resource) else { continue };
-            let side = meter.of_mut(id.kind);
-            match id.scope {
-                Scope::Provisioned => side.provisioned = Some(bucket),
-                Scope::Warm => side.warm = Some(bucket),
-                Scope::Range(range) => drop(side.partitions.insert(range, bucket)),
+    fn change(&mut self, asked: &Asked<'_>, change: fn(&mut Bucket, Units)) {
+        for (id, total) in asked {
+            if let Some(bucket) = self.bucket(*id) {
+                change(bucket, *total);
             }
         }
     }

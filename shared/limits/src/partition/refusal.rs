@@ -1,6 +1,6 @@
 use thiserror::Error;
 
-use super::demand::{Demand, Kind, Resource};
+use super::demand::{Demand, Kind};
 
 /// Which limit refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -12,27 +12,20 @@ pub enum Limit {
 }
 
 /// One demand of a refused request, and the limit that it met.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LimitHit {
     /// The demand's position in the request.
     pub demand: usize,
     /// The limit.
     pub limit: Limit,
-    /// Read or write.
-    pub kind: Kind,
-    /// The table.
-    pub table: String,
-    /// The global secondary index, if the limit is one's.
-    pub index: Option<String>,
-    /// The partition key in that table or index.
-    pub partition_key: String,
+    /// The reason as it stands in `ThrottlingReasons` (DynamoDB API: `ThrottlingReason`), such as
+    /// `TableWriteKeyRangeThroughputExceeded`.
+    pub reason: &'static str,
 }
 
 impl LimitHit {
-    /// The reason as it stands in `ThrottlingReasons` (DynamoDB API: `ThrottlingReason`), such as
-    /// `TableWriteKeyRangeThroughputExceeded`.
-    pub const fn reason(&self) -> &'static str {
-        match (self.index.is_some(), self.kind, self.limit) {
+    pub(super) const fn new(position: usize, demand: &Demand<'_>, limit: Limit) -> Self {
+        let reason = match (demand.resource.index.is_some(), demand.kind, limit) {
             (false, Kind::Read, Limit::KeyRange) => "TableReadKeyRangeThroughputExceeded",
             (false, Kind::Read, Limit::Provisioned) => "TableReadProvisionedThroughputExceeded",
             (false, Kind::Write, Limit::KeyRange) => "TableWriteKeyRangeThroughputExceeded",
@@ -41,29 +34,14 @@ impl LimitHit {
             (true, Kind::Read, Limit::Provisioned) => "IndexReadProvisionedThroughputExceeded",
             (true, Kind::Write, Limit::KeyRange) => "IndexWriteKeyRangeThroughputExceeded",
             (true, Kind::Write, Limit::Provisioned) => "IndexWriteProvisionedThroughputExceeded",
-        }
-    }
-
-    /// The table or index whose limit it is.
-    pub fn resource(&self) -> Resource<'_> {
-        Resource { table: &self.table, index: self.index.as_deref() }
-    }
-
-    pub(super) fn new(position: usize, demand: &Demand<'_>, limit: Limit) -> Self {
-        Self {
-            demand: position,
-            limit,
-            kind: demand.kind,
-            table: demand.resource.table.to_owned(),
-            index: demand.resource.index.map(str::to_owned),
-            partition_key: demand.partition_key.to_owned(),
-        }
+        };
+        Self { demand: position, limit, reason }
     }
 }
 
 /// A request was not admitted and has consumed nothing. Trying again later may help.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("{}: {}", self.first().resource(), self.first().reason())]
+#[error("{}", self.first().reason)]
 pub struct Refusal {
     /// Never empty.
     pub(super) hits: Vec<LimitHit>,

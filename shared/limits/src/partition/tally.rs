@@ -1,6 +1,6 @@
 use std::collections::BTreeMap;
 use std::iter::Sum;
-use std::ops::{Add, Range};
+use std::ops::Range;
 
 use super::demand::Demand;
 use super::refusal::Limit;
@@ -35,22 +35,14 @@ impl Counts {
     }
 }
 
-impl Add for Counts {
-    type Output = Self;
-
-    fn add(self, other: Self) -> Self {
-        Self {
-            consumed: self.consumed + other.consumed,
-            admitted: self.admitted + other.admitted,
-            key_range_throttles: self.key_range_throttles + other.key_range_throttles,
-            provisioned_throttles: self.provisioned_throttles + other.provisioned_throttles,
-        }
-    }
-}
-
 impl Sum for Counts {
     fn sum<I: Iterator<Item = Self>>(counts: I) -> Self {
-        counts.fold(Self::default(), Self::add)
+        counts.fold(Self::default(), |all, one| Self {
+            consumed: all.consumed + one.consumed,
+            admitted: all.admitted + one.admitted,
+            key_range_throttles: all.key_range_throttles + one.key_range_throttles,
+            provisioned_throttles: all.provisioned_throttles + one.provisioned_throttles,
+        })
     }
 }
 
@@ -67,8 +59,8 @@ pub struct ThrottledKey {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Tally {
     counts: BTreeMap<u64, Counts>,
-    partition_keys: KeyHistory,
-    items: KeyHistory,
+    pub(super) partition_keys: KeyHistory,
+    pub(super) items: KeyHistory,
 }
 
 impl Tally {
@@ -98,9 +90,9 @@ impl Tally {
             partition_key: demand.partition_key.to_owned(),
             sort_key: sort_key.map(str::to_owned),
         };
-        self.partition_keys.of(second).count(key(None));
+        count(&mut self.partition_keys, second, key(None));
         if demand.sort_key.is_some() {
-            self.items.of(second).count(key(demand.sort_key));
+            count(&mut self.items, second, key(demand.sort_key));
         }
     }
 
@@ -108,29 +100,29 @@ impl Tally {
         within(&self.counts, &seconds).map(|(second, counts)| (*second, *counts))
     }
 
-    pub(super) const fn partition_keys(&self) -> &KeyHistory {
-        &self.partition_keys
-    }
-
-    pub(super) const fn items(&self) -> &KeyHistory {
-        &self.items
-    }
-
     fn counts_of(&mut self, second: u64) -> &mut Counts {
         entry(&mut self.counts, second, COUNT_HISTORY_SECS)
     }
 }
 
-/// Throttled keys by the second.
-#[derive(Debug, Clone, Default)]
-pub(super) struct KeyHistory {
-    seconds: BTreeMap<u64, Sketch>,
-}
+/// How often keys were throttled, by the second.
+type KeyHistory = BTreeMap<u64, BTreeMap<ThrottledKey, u64>>;
 
-impl KeyHistory {
-    fn of(&mut self, second: u64) -> &mut Sketch {
-        entry(&mut self.seconds, second, KEY_HISTORY_SECS)
+/// Counts a key of a second. Of these the most frequent are kept in constant memory, by the Space-Saving algorithm (Metwally,
+/// Agrawal and El Abbadi, 2005): a new key takes the place of the rarest one, with its count, so that counts are never
+/// too low, and too high by at most the number of all throttles over the places.
+fn count(history: &mut KeyHistory, second: u64, key: ThrottledKey) {
+    let counts = entry(history, second, KEY_HISTORY_SECS);
+    if let Some(count) = counts.get_mut(&key) {
+        *count += 1;
+        return;
     }
+    let mut inherited = 0;
+    if counts.len() >= KEYS_PER_SECOND {
+        let rarest = counts.iter().min_by_key(|(_, count)| **count).map(|(key, _)| key.clone());
+        inherited = rarest.and_then(|rarest| counts.remove(&rarest)).unwrap_or(0);
+    }
+    counts.insert(key, inherited + 1);
 }
 
 /// The sum of these histories over `seconds`, the most throttled keys first and equals by key.
@@ -142,42 +134,14 @@ pub(super) fn most_throttled<'a>(
 ) -> Vec<(ThrottledKey, u64)> {
     let mut totals = BTreeMap::<&ThrottledKey, u64>::new();
     for tally in tallies {
-        for (_, sketch) in within(&history(tally).seconds, seconds) {
-            for (key, throttles) in &sketch.throttles {
-                *totals.entry(key).or_default() += throttles;
-            }
+        for (key, throttles) in within(history(tally), seconds).flat_map(|(_, counts)| counts) {
+            *totals.entry(key).or_default() += throttles;
         }
     }
     let mut totals: Vec<_> = totals.into_iter().collect();
     totals.sort_by(|(one, more), (other, less)| less.cmp(more).then_with(|| one.cmp(other)));
     totals.truncate(limit);
     totals.into_iter().map(|(key, throttles)| (key.clone(), throttles)).collect()
-}
-
-/// The most frequent keys of a stream in constant memory: the Space-Saving algorithm (Metwally,
-/// Agrawal and El Abbadi, 2005). A new key takes the place of the rarest one, with its count, so
-/// that counts are never too low, and too high by at most the stream's length over the places.
-#[derive(Debug, Clone, Default)]
-struct Sketch {
-    throttles: BTreeMap<ThrottledKey, u64>,
-}
-
-impl Sketch {
-    fn count(&mut self, key: ThrottledKey) {
-        if let Some(throttles) = self.throttles.get_mut(&key) {
-            *throttles += 1;
-            return;
-        }
-        let inherited = if self.throttles.len() < KEYS_PER_SECOND { 0 } else { self.evict() };
-        self.throttles.insert(key, inherited + 1);
-    }
-
-    /// Removes the rarest key and returns its count.
-    fn evict(&mut self) -> u64 {
-        let rarest = self.throttles.iter().min_by_key(|(_, throttles)| **throttles);
-        let rarest = rarest.map(|(key, _)| key.clone());
-        rarest.and_then(|key| self.throttles.remove(&key)).unwrap_or(0)
-    }
 }
 
 /// The entry of `second`, which never is before an earlier one. What is older than `keep_secs` goes.

@@ -32,7 +32,7 @@ use crate::float;
 use chance::Chance;
 use collection::Collection;
 use load::Load;
-use table::Table;
+use table::{Outcome, Table};
 use writers::{WaitTimes, Writers};
 
 /// Who gives shards to keys.
@@ -143,18 +143,18 @@ impl Run {
                 collection.go_on(second);
                 let new = load.items(second, key);
                 let tried = writers.tried(new);
-                let written = write(&mut table, collection, second, begin, tried, units);
-                writers.end_second(new, written.items, &mut waits);
+                let outcome = write(&mut table, collection, second, begin, tried, units);
+                writers.end_second(new, outcome.written, &mut waits);
                 all.offered += new;
-                all.absorbed += written.items;
-                all.throttled += tried - written.items;
+                all.absorbed += outcome.written;
+                all.throttled += tried - outcome.written;
                 all.shards += collection.shards();
-                let asked_and_granted = (float(new * units), float(written.items * units));
+                let asked_and_granted = (float(new * units), float(outcome.written * units));
                 collection.end_second(
                     second,
-                    written.items,
+                    outcome.written,
                     asked_and_granted,
-                    written.reason,
+                    outcome.reason,
                     &mut reports,
                 );
             }
@@ -229,11 +229,6 @@ fn epoch(second: u32) -> Duration {
     START + Duration::from_secs(u64::from(second))
 }
 
-struct Written {
-    items: u64,
-    reason: Option<&'static str>,
-}
-
 /// Writes the items of one key, evenly over a second and over its shards.
 fn write(
     table: &mut Table,
@@ -242,8 +237,8 @@ fn write(
     begin: Duration,
     items: u64,
     units: u64,
-) -> Written {
-    let mut written = Written { items: 0, reason: None };
+) -> Outcome {
+    let mut all = Outcome::default();
     let parts = collection.parts(second);
     // The part of the writes that goes to the shards up to each.
     let mut until = 0.0;
@@ -271,11 +266,11 @@ fn write(
             let outcome = table.write(now, collection.key(shard), new, units);
             before[shard] += new;
             left -= new;
-            written.items += outcome.written;
-            written.reason = written.reason.or(outcome.reason);
+            all.written += outcome.written;
+            all.reason = all.reason.or(outcome.reason);
         }
     }
-    written
+    all
 }
 
 fn index(number: u32) -> usize {

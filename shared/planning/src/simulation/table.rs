@@ -211,7 +211,7 @@ fn admit(
             Ok(()) => outcome.written += portion,
             Err(_) if portion > 1 => portion /= 2,
             Err(refusal) => {
-                outcome.reason = Some(refusal.first().reason());
+                outcome.reason = Some(refusal.first().reason);
                 break;
             }
         }

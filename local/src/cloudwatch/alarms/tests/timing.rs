@@ -25,7 +25,7 @@ impl MetricSource for Probe {
 /// The evaluation of an alarm by the clock.
 struct Watch {
     clock: Arc<ManualClock>,
-    evaluator: Evaluator,
+    evaluation: JoinSet<()>,
     asked: mpsc::UnboundedReceiver<Range<u64>>,
 }
 
@@ -39,10 +39,9 @@ impl Watch {
         let watched = Alarm { schedule, ..alarm(1, 1, MissingData::NotBreaching) };
         let (alarms, _) = Alarms::new(vec![watched], &clock(&manual));
         let (tell, asked) = mpsc::unbounded_channel();
-        let source: Arc<dyn MetricSource> = Arc::new(Probe(tell));
-        let evaluator = Arc::new(alarms).watch(&source);
+        let evaluation = Arc::new(alarms).watch(&Arc::new(Probe(tell)));
         manual.sleeping(1).await;
-        Self { clock: manual, evaluator, asked }
+        Self { clock: manual, evaluation, asked }
     }
 
     /// The newest period of the next evaluation, in seconds after 10:10:00.
@@ -59,8 +58,8 @@ impl Watch {
         self.clock.advance(Duration::from_secs(secs));
     }
 
-    async fn stop(self) {
-        self.evaluator.stop().await;
+    async fn stop(mut self) {
+        self.evaluation.shutdown().await;
     }
 }
 

@@ -40,7 +40,7 @@ fn table() -> Value {
 
 /// What was consumed of the table, and of its global indexes, in halves of units.
 fn consumed(rig: &Rig) -> [u64; 3] {
-    rig.endpoint.partitions(|partitions| {
+    rig.endpoint.observed().partitions(|partitions| {
         [None, Some("ByDay"), Some("ByHour")].map(|index| {
             let resource = Resource { table: "Flights", index };
             let of = |kind| partitions.counts(resource, kind, 0..u64::MAX).consumed;

@@ -84,7 +84,7 @@ async fn insights_are_enabled_and_disabled_for_tables_and_indexes_and_end_with_t
         rules(&describe(&rig, index).await),
         json!(["DynamoDBContributorInsights-PKT-Flights-ByDay-1795169411000"])
     );
-    let labels: Vec<_> = rig.endpoint.observed().insights().rules();
+    let labels: Vec<_> = rig.endpoint.observed().insights.rules();
     let labels: Vec<_> = labels.iter().map(|rule| rule.key_labels.join(" ")).collect();
     assert_eq!(labels, ["pk", "pk sk", "day", "pk"]);
 
@@ -105,7 +105,7 @@ async fn insights_are_enabled_and_disabled_for_tables_and_indexes_and_end_with_t
     let disabled = describe(&rig, json!({ "TableName": "Flights" })).await;
     assert_eq!(disabled["ContributorInsightsStatus"], "DISABLED");
     rig.ok("DeleteTable", json!({ "TableName": "Flights" })).await;
-    assert_eq!(rig.endpoint.observed().insights().rules().len(), 1);
+    assert_eq!(rig.endpoint.observed().insights.rules().len(), 1);
     rig.stop().await;
 }
 
@@ -153,7 +153,7 @@ async fn a_batch_counts_as_a_throttled_request_only_if_nothing_of_it_was_admitte
     assert_eq!(answer["UnprocessedItems"]["Plain"].as_array().map(Vec::len), Some(1));
     let observed = rig.endpoint.observed();
     let counted = |operation: &str| {
-        let counts = observed.throttled_requests().per_second("Plain", operation, 0..u64::MAX);
+        let counts = observed.throttled_requests.per_second("Plain", operation, 0..u64::MAX);
         counts.into_iter().map(|(_, count)| count).sum::<u64>()
     };
     assert_eq!((counted("PutItem"), counted("BatchWriteItem")), (1, 0));

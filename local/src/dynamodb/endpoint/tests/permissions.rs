@@ -1,7 +1,7 @@
 //! Functions are held to their roles, and others are not.
 
 use super::*;
-use crate::plan::{Effect, ResourcePattern, Role, Statement, TextPattern, table_arn};
+use crate::plan::{Effect, Role, Statement, TextPattern, resource_pattern, table_arn};
 use crate::plan::{Function, testing::function};
 
 /// A role with these actions on the first table, and `Query` on an index of the second.
@@ -10,7 +10,7 @@ fn access(actions: &[&str], leading_keys: Option<&str>) -> Arc<Access> {
         sid: None,
         effect: Effect::Allow,
         actions: actions.iter().map(|action| TextPattern::new(action)).collect(),
-        resources: vec![ResourcePattern::parse(resource).expect("an ARN")],
+        resources: vec![resource_pattern(resource).expect("an ARN")],
         leading_keys: keys.map(|keys| vec![TextPattern::new(keys)]),
     };
     let index = format!("{}/index/active", table_arn("Second"));

@@ -113,7 +113,7 @@ async fn only_the_partition_that_is_hot_throttles() {
     assert_eq!(counters.requests("Flights", "PutItem"), 26, "the others did not reach the engine");
     assert_eq!(counters.throttles["Flights"]["TableWriteKeyRangeThroughputExceeded"], 2);
     assert_eq!(counters.table_throttles("Flights"), 2);
-    let keys = rig.endpoint.partitions(|partitions| {
+    let keys = rig.endpoint.observed().partitions(|partitions| {
         let table = dynashard_limits::partition::Resource::table("Flights");
         let writes = [dynashard_limits::partition::Kind::Write];
         partitions.throttled_partition_keys(table, &writes, 0..u64::MAX, 25)

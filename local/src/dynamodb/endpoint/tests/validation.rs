@@ -39,7 +39,7 @@ async fn exhausted() -> Rig {
     let rig = Rig::with(Limits { partitions: NonZeroU32::MIN, ..TEN_UNITS }, None, &[]).await;
     rig.ok("CreateTable", table()).await;
     rig.ok("PutItem", json!({ "TableName": "Flights", "Item": item() })).await;
-    rig.endpoint.meter.with(|partitions| {
+    rig.endpoint.observed().meter.with(|partitions| {
         for resource in [Resource::table("Flights"), Resource::index("Flights", "ByDay")] {
             for kind in [Kind::Read, Kind::Write] {
                 let units = Units::whole(1_000_000);
@@ -273,7 +273,9 @@ async fn regression_an_invalid_request_is_not_throttled_first() {
     let rig = exhausted().await;
     let counted = || {
         let writes = Resource::table("Flights");
-        rig.endpoint.partitions(|partitions| partitions.counts(writes, Kind::Write, 0..u64::MAX))
+        rig.endpoint
+            .observed()
+            .partitions(|partitions| partitions.counts(writes, Kind::Write, 0..u64::MAX))
     };
     let before = counted();
     for (operation, body) in invalid() {

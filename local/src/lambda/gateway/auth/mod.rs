@@ -6,7 +6,6 @@ mod signature;
 
 pub use principals::{Principals, User};
 
-use std::fmt;
 use std::time::SystemTime;
 
 use bytes::Bytes;
@@ -17,19 +16,14 @@ use serde_json::{Value, json};
 use crate::plan::Authorization;
 
 /// Why a request is not let in. Clients are not told; the log is.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Refused {
     /// By its signature: 403.
+    #[error("{0}")]
     Signature(&'static str),
     /// By its token: 401.
+    #[error("{0}")]
     Token(&'static str),
-}
-
-impl fmt::Display for Refused {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (Self::Signature(why) | Self::Token(why)) = self;
-        f.write_str(why)
-    }
 }
 
 /// What the event of a request says of its caller (API Gateway Developer Guide, "Create AWS Lambda proxy integrations for
