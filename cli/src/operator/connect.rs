@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use dynashard_api::settings::{ConfigError, settings_from_variables};
 use dynashard_aws::DynamoRecordStore;
-use dynashard_aws_operator::{Caller, MeasuredTables, Operator, Stack, Unseen};
+use dynashard_aws_operator::{Caller, Inspector, MeasuredTables, Operator, Stack, Unseen};
 use dynashard_core::{
     Code, Deadline, Directory, Error, GrowKeys, Pinned, Reader, ScalingMode, ScalingPolicy,
     Settings, TableSchema, Writer,
@@ -142,7 +142,7 @@ impl ConnectArgs {
                 settings: self.parameters.settings()?,
             });
         };
-        let stack = operator.stack(stack_name).await?;
+        let stack = Stack::find(&operator, stack_name).await?;
         let table = |logical_id: &str| {
             table_of(&stack, logical_id).cloned().ok_or_else(|| {
                 let why = format!("stack {stack_name} has no {logical_id}; is it dynashard's?");
@@ -191,7 +191,9 @@ impl Place {
     /// The names and types of the tables' keys, as DynamoDB describes them.
     async fn described(&self) -> Result<TableSchema, Failure> {
         let separator = self.settings.schema.separator;
-        Ok(self.operator.schema(&self.main_table, &self.metadata_table, separator).await?)
+        Ok(Inspector::of(&self.operator)
+            .schema(&self.main_table, &self.metadata_table, separator)
+            .await?)
     }
 
     fn directory(&self, settings: Settings) -> Directory {
@@ -337,7 +339,7 @@ impl PinnedConnection {
         }
         if self.stack_name.is_none() {
             // No flag says it, and an item that expires is put in another way while items move.
-            settings.ttl_attribute = match operator.ttl_attribute(table).await {
+            settings.ttl_attribute = match Inspector::of(operator).ttl_attribute(table).await {
                 Ok(attribute) => attribute,
                 Err(Unseen::NotSupported) => None,
                 Err(why) => {

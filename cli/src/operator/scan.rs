@@ -136,7 +136,7 @@ impl TableScan {
         // `patiently` takes a closure, whose future the compiler does not see to be `Send`.
         let mut patience = Patience::begin();
         let page = loop {
-            match self.operator.scan(&self.table, segment, after, is_strong).await {
+            match ScanPage::read(&self.operator, &self.table, segment, after, is_strong).await {
                 Ok(page) => break page,
                 Err(error) => patience.bear(error).await?,
             }

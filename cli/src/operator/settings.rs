@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use dynashard_aws_operator::Operator;
+use dynashard_aws_operator::{Operator, Stack};
 use dynashard_core::{ChangeableSetting, Deadline, Directory, Pinned, PinnedTime, SettingsChange};
 use serde::Serialize;
 
@@ -116,7 +116,7 @@ async fn until_deployed(
     note!("dynashard: deploy stack {stack_name} with {name}={value}; this command waits for it");
     let activity = Activity::begin(!output.is_json());
     loop {
-        let stack = operator.stack(stack_name).await?;
+        let stack = Stack::find(operator, stack_name).await?;
         let deployed = stack.parameters.get(name).map_or("missing", String::as_str);
         if deployed == value && stack.status.ends_with("_COMPLETE") {
             return Ok(());

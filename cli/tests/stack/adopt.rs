@@ -11,7 +11,7 @@ use aws_sdk_dynamodb::types::{
     ProvisionedThroughput, StreamSpecification, StreamViewType, TimeToLiveSpecification,
 };
 use dynashard_aws::{ServerClock, connect_local};
-use dynashard_aws_operator::{Caller, Operator, ScanSegment, Stripped};
+use dynashard_aws_operator::{Caller, Operator, ScanPage, ScanSegment, Stripped, strip};
 use dynashard_core::TableSchema;
 use dynashard_keys::SortKeyType;
 use rustix::process::{Pid, Signal, kill_process};
@@ -575,7 +575,7 @@ async fn a_removal_changes_nothing_of_what_was_written_since() {
     let caller = Caller { endpoint_url: Some(stack.dynamodb.clone()), ..Caller::default() };
     let operator = Operator::connect(&caller).await.expect("an operator");
     let whole = ScanSegment { number: 0, of: 1 };
-    let seen = operator.scan("Orders", whole, None, true).await.expect("a page").items;
+    let seen = ScanPage::read(&operator, "Orders", whole, None, true).await.expect("a page").items;
     let key = |at: u32| [("customer", text("A")), ("at", number(at))];
 
     put_order(&client, "A", 0, &[("_ds_v", number(8_u64)), ("total", number(2_u64))]).await;
@@ -596,11 +596,11 @@ async fn a_removal_changes_nothing_of_what_was_written_since() {
 
     let mut stripped = Vec::new();
     for item in &seen {
-        stripped.push(operator.strip("Orders", item, &schema).await.expect("an answer"));
+        stripped.push(strip(&operator, "Orders", item, &schema).await.expect("an answer"));
     }
     let is_done = |stripped: &Stripped| matches!(stripped, Stripped::Done { .. });
     assert_eq!(stripped.iter().map(is_done).collect::<Vec<_>>(), [false, false, false, true, true]);
-    let left = operator.scan("Orders", whole, None, true).await.expect("a page").items;
+    let left = ScanPage::read(&operator, "Orders", whole, None, true).await.expect("a page").items;
     let left = left.iter().map(|item| item.keys().cloned().collect::<Vec<_>>().join(" "));
     assert_eq!(
         left.collect::<Vec<_>>(),

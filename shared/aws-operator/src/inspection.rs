@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_dynamodb::types::{
     AttributeValue, ContributorInsightsStatus, DestinationStatus, IndexStatus, KeyType,
@@ -167,7 +168,18 @@ pub fn schema_of(
     Ok(schema)
 }
 
-impl Operator {
+/// Looks at tables with an operator's credentials.
+#[derive(Debug, Clone)]
+pub struct Inspector {
+    client: Client,
+}
+
+impl Inspector {
+    /// An inspector with this operator's credentials.
+    pub fn of(operator: &Operator) -> Self {
+        Self { client: operator.client.clone() }
+    }
+
     /// As [`schema_of`], of tables as DynamoDB describes them now.
     pub async fn schema(
         &self,

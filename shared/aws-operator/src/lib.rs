@@ -1,7 +1,7 @@
 //! What operators' commands ask of AWS, and functions never do: with the caller's own credentials, about whole tables, stacks
 //! and signatures.
 //!
-//! [`Operator`] connects, and has a method for each thing to ask. Its stores are those of `dynashard-aws`, whose reading of
+//! [`Operator`] connects, [`Inspector`] looks at tables, and each other thing to ask is made of an operator. Its stores are those of `dynashard-aws`, whose reading of
 //! errors and whose clients it shares.
 
 mod answer_watch;
@@ -16,9 +16,11 @@ mod signing;
 mod stack;
 mod usage;
 
-pub use inspection::{IndexState, KeyAttribute, TableState, TrialRead, Unseen, schema_of};
+pub use inspection::{
+    IndexState, Inspector, KeyAttribute, TableState, TrialRead, Unseen, schema_of,
+};
 pub use operator::{Caller, ConnectError, Operator, is_on_this_machine};
-pub use plain::Stripped;
+pub use plain::{Stripped, owner, release, strip};
 pub use read_meter::ReadMeter;
 pub use scan::{ScanPage, ScanSegment};
 pub use signature::{ProbeAnswer, SignatureProbe, SignatureVerdict};

@@ -35,19 +35,19 @@ pub struct ScanPage {
     pub consumed_rcu: f64,
 }
 
-impl Operator {
+impl ScanPage {
     /// `Scan`: one page of one segment of a table, eventually consistent unless `is_strong`. Takes the
     /// permission `dynamodb:Scan`. It is sent once.
-    pub async fn scan(
-        &self,
+    pub async fn read(
+        operator: &Operator,
         table: &str,
         segment: ScanSegment,
         after: Option<&Attributes>,
         is_strong: bool,
-    ) -> Result<ScanPage, StoreError> {
+    ) -> Result<Self, StoreError> {
         let in_sdk = |number: u32| i32::try_from(number).unwrap_or(i32::MAX);
         let is_parallel = segment.of > 1;
-        let answer = self
+        let answer = operator
             .client
             .scan()
             .table_name(table)
@@ -61,7 +61,7 @@ impl Operator {
             .map_err(|e| of_read(&e))?;
         let decoded = |item: HashMap<String, Sdk>| decode_attributes(item.into_iter());
         let consumed = answer.consumed_capacity.and_then(|consumed| consumed.capacity_units);
-        Ok(ScanPage {
+        Ok(Self {
             items: answer
                 .items
                 .unwrap_or_default()

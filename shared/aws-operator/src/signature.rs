@@ -64,24 +64,24 @@ pub enum SignatureVerdict {
     Unanswered(String),
 }
 
-impl Operator {
+impl SignatureProbe {
     /// So many connections to the table, for reads by [`SignatureProbe::read`].
-    pub async fn signature_probes(
-        &self,
+    pub async fn connect(
+        operator: &Operator,
         table: &str,
         schema: &TableSchema,
         connections: usize,
-    ) -> Result<Vec<SignatureProbe>, ConnectError> {
+    ) -> Result<Vec<Self>, ConnectError> {
         // Resolved once: a provider would be asked by way of each connection.
-        let credentials = self.credentials().await?;
+        let credentials = operator.credentials().await?;
         let probe = || {
             let (shift, watch) = (ShiftedTime::default(), AnswerWatch::default());
-            let config = config_of_operator(&self.config)
+            let config = config_of_operator(&operator.config)
                 .http_client(http_client())
                 .credentials_provider(credentials.clone())
                 .time_source(shift.clone())
                 .interceptor(watch.clone());
-            SignatureProbe {
+            Self {
                 client: Client::from_conf(config.build()),
                 table: table.to_owned(),
                 schema: schema.clone(),

@@ -22,16 +22,14 @@ pub struct RequestSigner {
     clock: SystemClock,
 }
 
-impl Operator {
-    /// A signer with the caller's credentials, which are asked for anew when they run out.
-    pub fn signer(&self, service: &'static str) -> RequestSigner {
-        let credentials = self.config.credentials_provider();
-        let region = self.config.region().map(ToString::to_string).unwrap_or_default();
-        RequestSigner { credentials, region, service, clock: self.clock() }
-    }
-}
-
 impl RequestSigner {
+    /// A signer with the caller's credentials, which are asked for anew when they run out.
+    pub fn of(operator: &Operator, service: &'static str) -> Self {
+        let credentials = operator.config.credentials_provider();
+        let region = operator.config.region().map(ToString::to_string).unwrap_or_default();
+        Self { credentials, region, service, clock: operator.clock() }
+    }
+
     /// A signer with the keys of a user, for whoever keeps them elsewhere than where the aws CLI looks.
     pub fn of_user(
         access_key_id: &str,

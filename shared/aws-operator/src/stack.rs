@@ -14,6 +14,7 @@ use aws_smithy_xml::decode::{Document, ScopedDecoder, XmlDecodeError, try_data};
 
 use crate::client::connector;
 use crate::operator::{ConnectError, Operator, proxies_to};
+use crate::signing::RequestSigner;
 use dynashard_aws::error::{causes, remedied};
 
 /// A stack as CloudFormation describes it.
@@ -32,17 +33,17 @@ pub struct Stack {
 /// The version of CloudFormation's API.
 const VERSION: &str = "2010-05-15";
 
-impl Operator {
+impl Stack {
     /// Asks CloudFormation what a stack consists of.
-    pub async fn stack(&self, name: &str) -> Result<Stack, ConnectError> {
-        let stacks = self.ask("DescribeStacks", name).await?;
-        let resources = self.ask("DescribeStackResources", name).await?;
+    pub async fn find(operator: &Operator, name: &str) -> Result<Self, ConnectError> {
+        let stacks = ask(operator, "DescribeStacks", name).await?;
+        let resources = ask(operator, "DescribeStackResources", name).await?;
         let read = |text: &str, name: &str, value: &str| {
             pairs(text, name, value).map_err(|e| {
                 ConnectError(format!("the answer of CloudFormation cannot be read: {e}"))
             })
         };
-        Ok(Stack {
+        Ok(Self {
             parameters: read(&stacks, "ParameterKey", "ParameterValue")?,
             outputs: read(&stacks, "OutputKey", "OutputValue")?,
             resources: read(&resources, "LogicalResourceId", "PhysicalResourceId")?,
@@ -51,64 +52,62 @@ impl Operator {
                 .map_or_else(String::new, |(_, status)| status),
         })
     }
+}
 
-    /// Sends one request of the query protocol, and returns the XML that it is answered with.
-    async fn ask(&self, action: &str, stack: &str) -> Result<String, ConnectError> {
-        let failed = |why: String| ConnectError(format!("{action} of stack {stack}: {why}"));
-        let region = self.config.region().map(AsRef::as_ref).unwrap_or_default();
-        let url = match self.config.endpoint_url() {
-            Some(url) => format!("{}/", url.trim_end_matches('/')),
-            None if region.starts_with("cn-") => {
-                format!("https://cloudformation.{region}.amazonaws.com.cn/")
-            }
-            None => format!("https://cloudformation.{region}.amazonaws.com/"),
-        };
-        let body = form_urlencoded::Serializer::new(String::new())
-            .append_pair("Action", action)
-            .append_pair("Version", VERSION)
-            .append_pair("StackName", stack)
-            .finish();
-        let mut headers = vec![(
-            "content-type".to_owned(),
-            "application/x-www-form-urlencoded; charset=utf-8".to_owned(),
-        )];
-        let signer = self.signer("cloudformation");
-        let signature = signer.sign("POST", &url, &headers, body.as_bytes()).await?;
-        headers.extend(signature);
+/// Sends one request of the query protocol, and returns the XML that it is answered with.
+async fn ask(operator: &Operator, action: &str, stack: &str) -> Result<String, ConnectError> {
+    let failed = |why: String| ConnectError(format!("{action} of stack {stack}: {why}"));
+    let region = operator.config.region().map(AsRef::as_ref).unwrap_or_default();
+    let url = match operator.config.endpoint_url() {
+        Some(url) => format!("{}/", url.trim_end_matches('/')),
+        None if region.starts_with("cn-") => {
+            format!("https://cloudformation.{region}.amazonaws.com.cn/")
+        }
+        None => format!("https://cloudformation.{region}.amazonaws.com/"),
+    };
+    let body = form_urlencoded::Serializer::new(String::new())
+        .append_pair("Action", action)
+        .append_pair("Version", VERSION)
+        .append_pair("StackName", stack)
+        .finish();
+    let mut headers = vec![(
+        "content-type".to_owned(),
+        "application/x-www-form-urlencoded; charset=utf-8".to_owned(),
+    )];
+    let signer = RequestSigner::of(operator, "cloudformation");
+    let signature = signer.sign("POST", &url, &headers, body.as_bytes()).await?;
+    headers.extend(signature);
 
-        let mut request = HttpRequest::new(SdkBody::from(body));
-        let built = request.set_method("POST").and_then(|()| request.set_uri(url.as_str()));
-        built.map_err(|e| failed(causes(&e)))?;
-        for (name, value) in headers {
-            request.headers_mut().try_insert(name, value).map_err(|e| failed(causes(&e)))?;
-        }
-        let connector: Connector = connector(proxies_to(self.config.endpoint_url()));
-        let answer = connector.call(request).await.map_err(|e| {
-            let why = causes(&e);
-            failed(format!(
-                "CloudFormation cannot be reached: {why}; check the network and --region"
-            ))
-        })?;
-        let is_success = answer.status().is_success();
-        let body = ByteStream::new(answer.into_body()).collect().await;
-        let body = body.map_err(|e| failed(causes(&e)))?.to_vec();
-        let body = String::from_utf8(body).map_err(|e| failed(causes(&e)))?;
-        if is_success {
-            return Ok(body);
-        }
-        let refusal = pairs(&body, "Code", "Message").unwrap_or_default().pop_first();
-        Err(failed(match refusal {
-            Some((code, message)) if code.starts_with("AccessDenied") => format!(
-                "{code}: {message}; allow cloudformation:{action}, or name the tables with \
-                 --main-table and --metadata-table"
-            ),
-            Some((code, message)) if code == "ValidationError" => {
-                format!("{code}: {message}; check --stack-name and --region")
-            }
-            Some((code, message)) => remedied(&code, &message),
-            None => "CloudFormation refused it without a reason".to_owned(),
-        }))
+    let mut request = HttpRequest::new(SdkBody::from(body));
+    let built = request.set_method("POST").and_then(|()| request.set_uri(url.as_str()));
+    built.map_err(|e| failed(causes(&e)))?;
+    for (name, value) in headers {
+        request.headers_mut().try_insert(name, value).map_err(|e| failed(causes(&e)))?;
     }
+    let connector: Connector = connector(proxies_to(operator.config.endpoint_url()));
+    let answer = connector.call(request).await.map_err(|e| {
+        let why = causes(&e);
+        failed(format!("CloudFormation cannot be reached: {why}; check the network and --region"))
+    })?;
+    let is_success = answer.status().is_success();
+    let body = ByteStream::new(answer.into_body()).collect().await;
+    let body = body.map_err(|e| failed(causes(&e)))?.to_vec();
+    let body = String::from_utf8(body).map_err(|e| failed(causes(&e)))?;
+    if is_success {
+        return Ok(body);
+    }
+    let refusal = pairs(&body, "Code", "Message").unwrap_or_default().pop_first();
+    Err(failed(match refusal {
+        Some((code, message)) if code.starts_with("AccessDenied") => format!(
+            "{code}: {message}; allow cloudformation:{action}, or name the tables with \
+             --main-table and --metadata-table"
+        ),
+        Some((code, message)) if code == "ValidationError" => {
+            format!("{code}: {message}; check --stack-name and --region")
+        }
+        Some((code, message)) => remedied(&code, &message),
+        None => "CloudFormation refused it without a reason".to_owned(),
+    }))
 }
 
 /// The values of one element by those of another that stands beside it, wherever in the document.

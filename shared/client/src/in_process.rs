@@ -4,7 +4,7 @@ use std::time::Duration;
 use dynashard_api::body;
 use dynashard_api::body::Document;
 use dynashard_api::json::{Format, ItemJson};
-use dynashard_aws_operator::{Caller, Operator, Unseen};
+use dynashard_aws_operator::{Caller, Inspector, Operator, Unseen};
 use dynashard_core::ports::Consistency;
 use dynashard_core::query::{MAX_PAGE_BYTES, PageBudget};
 use dynashard_core::{
@@ -52,7 +52,9 @@ impl InProcess {
         metadata_table: &str,
     ) -> Result<Self, ClientError> {
         let operator = Operator::connect(caller).await?;
-        let schema = operator.schema(main_table, metadata_table, Separator::default()).await?;
+        let schema = Inspector::of(&operator)
+            .schema(main_table, metadata_table, Separator::default())
+            .await?;
         let directory =
             |settings: Settings| operator.directory(main_table, metadata_table, settings);
         let mut settings = Settings { schema, ..Settings::default() };
@@ -67,7 +69,7 @@ impl InProcess {
         settings.lease_term = pinned.lease_term.newest();
         settings.request_lifetime = pinned.request_lifetime.newest();
         // An item that expires is put in another way while items move.
-        settings.ttl_attribute = match operator.ttl_attribute(main_table).await {
+        settings.ttl_attribute = match Inspector::of(&operator).ttl_attribute(main_table).await {
             Ok(attribute) => attribute,
             Err(Unseen::NotSupported) => None,
             Err(why) => {

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use dynashard_aws_operator::Stack;
+use dynashard_aws_operator::{Inspector, Stack};
 use dynashard_core::GrowKeys;
 use dynashard_core::ports::Clock as _;
 use futures_util::TryStreamExt;
@@ -112,12 +112,12 @@ async fn surroundings(Found { args, operator, state, .. }: &Found<'_>) -> Surrou
     let table = &args.table;
     Surroundings {
         caller: args.caller.for_shell(),
-        ttl: operator.ttl_attribute(table).await,
-        legacy_replicas: operator.legacy_replicas(table).await,
-        kinesis: operator.kinesis_streams(table).await,
-        insights: operator.has_contributor_insights(table).await,
-        recovery: operator.is_recoverable(table).await,
-        policy: operator.resource_policy(&state.arn).await,
+        ttl: Inspector::of(operator).ttl_attribute(table).await,
+        legacy_replicas: Inspector::of(operator).legacy_replicas(table).await,
+        kinesis: Inspector::of(operator).kinesis_streams(table).await,
+        insights: Inspector::of(operator).has_contributor_insights(table).await,
+        recovery: Inspector::of(operator).is_recoverable(table).await,
+        policy: Inspector::of(operator).resource_policy(&state.arn).await,
     }
 }
 

@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::process::ExitCode;
 
 use dynashard_aws::DynamoRecordStore;
-use dynashard_aws_operator::{ScanPage, Stack, Stripped};
+use dynashard_aws_operator::{ScanPage, Stack, Stripped, owner, release, strip};
 use dynashard_core::ports::{CollectionCatalog, ReadRecords, StoreError};
 use dynashard_core::{
     Attributes, Code, CollectionMetadata, Error, Phase, Pinned, Settings, TableSchema, item_bytes,
@@ -65,9 +65,9 @@ pub(super) async fn run(args: &AdoptArgs, output: &mut Output) -> Result<ExitCod
             checks.push(Check::problem("removal", seen));
         } else {
             let removal = remove(&found, &schema, output).await?;
-            let owner = patiently(async || operator.owner(table, &schema).await).await?;
+            let owner = patiently(async || owner(operator, table, &schema).await).await?;
             if let Some(owner) = owner {
-                patiently(async || operator.release(table, &schema, &owner).await).await?;
+                patiently(async || release(operator, table, &schema, &owner).await).await?;
             }
             // What was said of the attributes before is out of date.
             checks.retain(|check| check.name != "attributes");
@@ -281,7 +281,7 @@ async fn remove(
         // Patience is for refusals: a wait for the budget may be as long as it takes.
         let wait = budget.borrow_mut().take(expected, clock.elapsed());
         tokio::time::sleep(wait).await;
-        let stripped = patiently(async || operator.strip(&args.table, item, schema).await).await?;
+        let stripped = patiently(async || strip(operator, &args.table, item, schema).await).await?;
         match stripped {
             Stripped::Done { consumed_wcu } => {
                 budget.borrow_mut().correct(expected, consumed_wcu);

@@ -17,7 +17,7 @@ use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use dynashard_aws_operator::{Operator, Stack, TableState, Unseen};
+use dynashard_aws_operator::{Inspector, Operator, Stack, TableState, Unseen};
 use dynashard_core::{GrowKeys, TableSchema};
 use dynashard_keys::Separator;
 
@@ -201,7 +201,7 @@ impl<'a> Found<'a> {
     async fn by(args: &'a AdoptArgs) -> Result<Self, Failure> {
         let (operator, table) = (args.caller.connect().await?, &args.table);
         let stack = match &args.stack_name {
-            Some(name) => Some(operator.stack(name).await?),
+            Some(name) => Some(Stack::find(&operator, name).await?),
             None => None,
         };
         let is_to_be_used =
@@ -212,7 +212,8 @@ impl<'a> Found<'a> {
             );
             return Err(Failure::connection(why));
         }
-        let state = operator.table(table).await.map_err(|why| undescribed(table, &why))?;
+        let state =
+            Inspector::of(&operator).table(table).await.map_err(|why| undescribed(table, &why))?;
         let separator = match args.separator {
             None => parameter(stack.as_ref(), "Separator")?,
             given => given,

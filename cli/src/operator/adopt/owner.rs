@@ -1,5 +1,6 @@
 //! Which stack a table belongs to, and `dynashard adopt --take-over`.
 
+use dynashard_aws_operator::{owner, release};
 use std::process::ExitCode;
 
 use dynashard_core::TableSchema;
@@ -16,7 +17,8 @@ use super::{AdoptArgs, Found, PROBLEMS_FOUND};
 pub(super) async fn check(found: &Found<'_>, schema: &TableSchema) -> Check {
     const CHECK: &str = "owner";
     let Found { args, operator, stack, .. } = found;
-    let metadata_table = match patiently(async || operator.owner(&args.table, schema).await).await {
+    let metadata_table = match patiently(async || owner(operator, &args.table, schema).await).await
+    {
         Ok(Some(owner)) => owner.metadata_table,
         Ok(None) => return Check::ok(CHECK, "the table belongs to no stack"),
         Err(why) => {
@@ -46,7 +48,7 @@ pub(super) async fn take_over(
 ) -> Result<ExitCode, Failure> {
     let found = Found::by(args).await?;
     let (table, operator, schema) = (&args.table, &found.operator, found.schema()?);
-    let owner = patiently(async || operator.owner(table, &schema).await).await?;
+    let owner = patiently(async || owner(operator, table, &schema).await).await?;
     let is_owned = owner.is_some();
     let released = match owner {
         Some(owner) if owner.metadata_table != owned_by => {
@@ -56,7 +58,7 @@ pub(super) async fn take_over(
             );
             return Err(Failure::connection(why));
         }
-        Some(owner) => patiently(async || operator.release(table, &schema, &owner).await).await?,
+        Some(owner) => patiently(async || release(operator, table, &schema, &owner).await).await?,
         None => false,
     };
     output.event("take_over", &Report { table, metadata_table: owned_by, released });

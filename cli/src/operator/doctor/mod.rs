@@ -8,8 +8,8 @@ use std::process::ExitCode;
 
 use dynashard_api::settings::is_request_lifetime_verified;
 use dynashard_aws_operator::{
-    ProbeAnswer, SignatureProbe, SignatureVerdict, Stack, TrialRead, Unseen, is_on_this_machine,
-    schema_of,
+    Inspector, ProbeAnswer, SignatureProbe, SignatureVerdict, Stack, TrialRead, Unseen,
+    is_on_this_machine, schema_of,
 };
 use dynashard_core::TableSchema;
 use futures_util::future::join_all;
@@ -90,11 +90,11 @@ async fn examine(args: &DoctorArgs) -> Result<Report, Failure> {
     let place = args.connect.locate().await?;
     let activity = Activity::begin(!args.json);
     activity.says(|| "looking at the tables".to_owned());
-    let main = place.operator.table(&place.main_table).await;
+    let main = Inspector::of(&place.operator).table(&place.main_table).await;
     if let Err(Unseen::Unanswered(why)) = &main {
         return Err(unreachable(why));
     }
-    let metadata = place.operator.table(&place.metadata_table).await;
+    let metadata = Inspector::of(&place.operator).table(&place.metadata_table).await;
     let found = main.as_ref().ok().zip(metadata.as_ref().ok()).map(|(main, metadata)| {
         let (main, metadata) = ((&*place.main_table, main), (&*place.metadata_table, metadata));
         schema_of(main, metadata, place.settings.schema.separator)
@@ -103,7 +103,8 @@ async fn examine(args: &DoctorArgs) -> Result<Report, Failure> {
     let schema = schema.unwrap_or(&place.settings.schema);
 
     let operator = &place.operator;
-    let probes = operator.signature_probes(&place.main_table, schema, args.connections.into());
+    let probes =
+        SignatureProbe::connect(operator, &place.main_table, schema, args.connections.into());
     let measured = measure(&mut probes.await?, &activity).await?;
     activity.says(|| "looking at what else the application needs".to_owned());
 
@@ -135,25 +136,28 @@ async fn examine(args: &DoctorArgs) -> Result<Report, Failure> {
         checks.push(checks::keys(found.as_ref().map(fits).map_err(ToString::to_string)));
     }
     for read in [TrialRead::GetItem, TrialRead::Query] {
-        let found = operator.try_main(read, main_table.name, schema).await;
+        let found = Inspector::of(operator).try_main(read, main_table.name, schema).await;
         checks.push(checks::read_permission(main_table, read, &found));
     }
     for read in [TrialRead::GetItem, TrialRead::Scan] {
-        let found = operator.try_metadata(read, metadata_table.name, schema).await;
+        let found = Inspector::of(operator).try_metadata(read, metadata_table.name, schema).await;
         checks.push(checks::read_permission(metadata_table, read, &found));
     }
     checks.push(checks::write_permissions(main_table.name, metadata_table.name));
     for (table, state) in [(main_table, &main), (metadata_table, &metadata)] {
-        checks.push(checks::recovery(table, &operator.is_recoverable(table.name).await));
+        checks.push(checks::recovery(
+            table,
+            &Inspector::of(operator).is_recoverable(table.name).await,
+        ));
         checks.extend(state.as_ref().map(|state| checks::protection(table, state)));
     }
-    let ttl = operator.ttl_attribute(main_table.name).await;
+    let ttl = Inspector::of(operator).ttl_attribute(main_table.name).await;
     checks.push(checks::time_to_live(main_table.name, &ttl, value("TtlAttribute")));
-    let insights = operator.has_contributor_insights(main_table.name).await;
+    let insights = Inspector::of(operator).has_contributor_insights(main_table.name).await;
     checks.push(checks::contributor_insights(main_table.name, &insights));
     if let Ok(main) = &main {
         let shard = place.settings.partition;
-        checks.push(checks::room(main, &operator.table_quota().await, shard));
+        checks.push(checks::room(main, &Inspector::of(operator).table_quota().await, shard));
         checks.extend(checks::vector_indexes(main));
     }
     checks.push(checks::concurrency(

@@ -2,7 +2,7 @@
 
 use std::num::NonZeroU32;
 
-use dynashard_aws_operator::{KeyAttribute, TableState};
+use dynashard_aws_operator::{Inspector, KeyAttribute, TableState};
 use dynashard_core::Attributes;
 use dynashard_keys::SortKeyType;
 use futures_util::TryStreamExt;
@@ -71,7 +71,7 @@ pub(super) async fn look_at(
     name: &str,
 ) -> Result<(String, TableState), Failure> {
     let operator = &connection.place.operator;
-    let table = operator.table(name).await;
+    let table = Inspector::of(operator).table(name).await;
     let table =
         table.map_err(|e| Failure::connection(format!("DescribeTable of table {name}: {e}")))?;
     Ok((identity_of(name, &operator.place_of_tables(), &table), table))
