@@ -595,6 +595,25 @@ fn a_writer_tells_of_the_growth_that_it_began() {
     assert_eq!(decisions, [begun(1, 2), hindered(1, Hindrance::Running)]);
 }
 
+/// Parts of a delete in several shards put what they had to report where nobody looked.
+#[test]
+fn regression_throttled_deletes_of_a_random_collection_led_to_nothing() {
+    let hot = Hot::new(1);
+    let reports = Reports::default();
+    let writer = Writer::new(hot.world.directory()).with_telemetry(Arc::new(reports.clone()));
+    for n in 0..5 {
+        let item = hot.world.new_item(&n.to_string(), "new");
+        let put = writer.put(&item, Precondition::None, hot.world.deadline());
+        block_on(put).expect("a put");
+        hot.world.heat_up();
+        hot.world.clock.advance(Duration::from_secs(1));
+        hot.world.store.script(Operation::Write, [hot_partition()]);
+        let delete = writer.delete(item.key(), Precondition::None, hot.world.deadline());
+        block_on(delete).expect("a delete");
+    }
+    assert_eq!(reports.decisions.lock().expect("no panic").first(), Some(&begun(1, 2)));
+}
+
 #[test]
 fn a_writer_in_dry_run_tells_once_what_it_would_do_and_changes_nothing() {
     let hot = Hot::with(1, ScalingMode::DryRun);

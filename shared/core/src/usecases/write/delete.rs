@@ -273,9 +273,9 @@ async fn delete_from(
             Some(_) => operation.context.parts.try_acquire(),
         };
         if let (Some(turn), Some(shard)) = (turn, next) {
-            let mut operation = Operation::new(operation.context, operation.key, deadline);
-            operation.aside = Arc::clone(&operation.aside);
-            let part = delete_in(operation, shard, certain == Some(shard), known, removed);
+            let mut part = Operation::new(operation.context, operation.key, deadline);
+            part.aside = Arc::clone(&operation.aside);
+            let part = delete_in(part, shard, certain == Some(shard), known, removed);
             under_way.push(async move {
                 let _turn = turn;
                 part.await
