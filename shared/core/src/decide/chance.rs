@@ -1,4 +1,4 @@
-//! How many environments write into a ledger.
+//! With which chance an environment reports to a ledger, so that few of many do.
 
 /// The reports a second that are meant for one collection while it is throttled.
 const REPORTS_PER_SEC: f64 = 15.0;
@@ -16,7 +16,8 @@ const OVERLOAD: f64 = 32.0;
 /// proportional to what it was granted, the number of reports is the same however many environments
 /// there are and however much they ask for. Where a few are granted everything, the others report by what they are asked for.
 /// An environment that was granted nothing counts as if it had been granted
-/// a part of a unit in its first second, and less in each further one: of some three thousand such as many again report.
+/// a part of a unit in its first second, and less in each further one: three thousand of them send as many reports as all
+/// that were granted something.
 pub fn under_throttle((asked, granted): (f64, f64), capacity: f64, throttled_secs: f64) -> f64 {
     let least = 0.3 / throttled_secs.clamp(1.0, 4.0);
     let counts = granted.max(asked / OVERLOAD) + least;

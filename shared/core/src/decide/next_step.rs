@@ -63,18 +63,18 @@ pub(crate) enum NextStep {
 /// Every wait counts from a strong read that saw what is waited for, and is written into the job as
 /// `Date` headers tell it: the controller that waits need not be the one that began to. One that has
 /// waited itself knows sooner, since two `Date`s prove up to two seconds less than a clock does.
-pub(crate) fn plan(
+pub(crate) fn next_step(
     metadata: &CollectionMetadata,
     job: &Job,
-    sight: Observation,
+    observed: Observation,
     waits: Waits,
 ) -> NextStep {
-    let Observation { now, unchanged_for } = sight;
+    let Observation { now, unchanged_for } = observed;
     if let Err(contradiction) = job_fits(metadata, job) {
         return NextStep::Mismatch(contradiction);
     }
     // T' since what the metadata says was seen.
-    let settled = |seen: ServerTime| {
+    let leases_ended = |seen: ServerTime| {
         if now.certainly_since(seen) >= waits.leases_end || unchanged_for >= waits.leases_end {
             return Ok(());
         }
@@ -84,7 +84,7 @@ pub(crate) fn plan(
     match metadata.phase {
         Phase::Forward { .. } => match job.forward_seen {
             None => NextStep::NoteForward(now),
-            Some(seen) => match settled(seen) {
+            Some(seen) => match leases_ended(seen) {
                 Err(wait) => wait,
                 Ok(()) if metadata.reshard().is_none() => NextStep::Close,
                 Ok(()) => NextStep::Move,
@@ -95,7 +95,7 @@ pub(crate) fn plan(
             None => NextStep::NoteClosed(now),
             // V: a marker must not go while the transaction that made it is half visible, or a
             // query could miss the item. And T', before anything else begins.
-            Some(seen) => match settled(seen) {
+            Some(seen) => match leases_ended(seen) {
                 Err(wait) => wait,
                 Ok(()) if job.then.is_some() => turn_round(seen, now, waits),
                 Ok(()) if job.has_scanned(job.marked_shards()) => NextStep::Finish,
@@ -214,7 +214,7 @@ mod tests {
             let job = Job { forward_seen: Some(ServerTime(2_000)), ..first };
             let at = |now: u64, unchanged_for: u64| {
                 let unchanged_for = Duration::from_secs(unchanged_for);
-                plan(&begun, &job, Observation { now: ServerTime(now), unchanged_for }, WAITS)
+                next_step(&begun, &job, Observation { now: ServerTime(now), unchanged_for }, WAITS)
             };
             let until = ServerTime(2_007);
             let wait = |secs| NextStep::Wait { until, at_most: Some(Duration::from_secs(secs)) };
@@ -240,7 +240,7 @@ mod tests {
             let at = |secs: u64| {
                 let now =
                     Observation { now: ServerTime(4_000 + secs), unchanged_for: Duration::ZERO };
-                plan(&moving, &job, now, waits)
+                next_step(&moving, &job, now, waits)
             };
             assert_eq!(at(wait + 1), NextStep::Close, "with H of {lifetime} s");
             assert!(matches!(at(wait), NextStep::Wait { .. }), "with H of {lifetime} s");
@@ -256,9 +256,9 @@ mod tests {
         let moving = begun.with_move(2_010).expect("it is in forward");
         let job = Job { move_seen: Some(ServerTime(2_010)), ..first };
         let now = Observation { now: ServerTime(2_100), unchanged_for: Duration::ZERO };
-        assert_eq!(plan(&moving, &job, now, WAITS), NextStep::Scan);
+        assert_eq!(next_step(&moving, &job, now, WAITS), NextStep::Scan);
         let closed = Job { closed_seen: Some(ServerTime(2_050)), ..job.clone() };
-        let contradicts = |metadata, job| match plan(metadata, job, now, WAITS) {
+        let contradicts = |metadata, job| match next_step(metadata, job, now, WAITS) {
             NextStep::Mismatch(contradiction) => Some(contradiction.field),
             _ => None,
         };

@@ -1,4 +1,4 @@
-//! What an alarm on throttles leads to: the window of time to look at, and the keys that were throttled in it.
+//! A report of throttled keys: its window of time, its keys, and these by collection.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

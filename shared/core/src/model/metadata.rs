@@ -420,9 +420,9 @@ impl Phase {
     }
 
     /// The count while nothing changes; the larger of both during a change.
-    pub fn most_shards(self, settled: ShardCount) -> ShardCount {
+    pub fn most_shards(self, present: ShardCount) -> ShardCount {
         match self {
-            Self::Stable => settled,
+            Self::Stable => present,
             Self::Forward { from, to } | Self::Move { from, to } => from.max(to),
         }
     }

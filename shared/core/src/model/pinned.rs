@@ -31,7 +31,7 @@ pub struct Pinned {
     pub ttl_attributes: BTreeSet<String>,
 }
 
-/// The stack that a main table belongs to, as an item of that table says (protocol: "The owner").
+/// The stack that a main table belongs to, as an item of that table says (protocol: "Pinned settings").
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Owner {
     /// The id that the owner's directory has pinned.

@@ -1,6 +1,7 @@
 //! The records of the metadata table: what lies under which key, and how a record is changed.
 //!
-//! A new kind of record adds a variant to [`RecordKey`] and one to [`Record`], and a codec to the adapter.
+//! A new kind of record adds a variant to [`RecordKey`] and one to [`Record`] here, with its lock and a line of `stored!`; a codec to
+//! the adapter; and its name to the counters of the memory store and to the faults.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! What an alarm on throttles leads to, and the schedule by which collections shrink.
+//! Decides on the collections that an alarm on throttles is about, and by a schedule which ones shrink.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -216,9 +216,9 @@ impl<'a, W: HeatSource + HeatAlarms> AutoScaler<'a, W> {
         by: DecidedBy,
         deadline: Deadline,
     ) -> HeatOutcome {
-        match begin::begin(self.directory, metadata, decision, mode, deadline).await {
+        match begin::begin_decided(self.directory, metadata, decision, mode, deadline).await {
             Ok((decision, outcome)) => {
-                // Whoever reads the history finds the next decision there; this one is logged.
+                // A note that fails is not tried again: the decision is logged, too.
                 if decision.is_worth_a_note() && outcome != Outcome::Overtaken {
                     let _ = begin::note(self.directory, &decision, outcome, by, deadline).await;
                 }

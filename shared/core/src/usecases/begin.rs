@@ -14,7 +14,7 @@ use crate::usecases::records::Revision;
 /// Begins the change that was decided on, if `mode` is on. Of all who try at the same time, one
 /// succeeds: the change is conditional on `seen`. Returns what became of it, and the decision, with what
 /// was found to keep it from being carried out.
-pub(crate) async fn begin(
+pub(crate) async fn begin_decided(
     directory: &Directory,
     seen: &CollectionMetadata,
     decision: Decision,

@@ -1,4 +1,4 @@
-//! What a collection is asked for, for people.
+//! `GET /collection`: the metadata of a collection with its job, its demand and its last decision.
 
 use std::time::Duration;
 

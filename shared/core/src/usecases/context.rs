@@ -51,7 +51,7 @@ impl Context {
     }
 
     /// The metadata table.
-    pub(crate) fn store(&self) -> &dyn RecordStore {
+    pub(crate) fn record_store(&self) -> &dyn RecordStore {
         &*self.world.records
     }
 

@@ -23,7 +23,7 @@ pub(crate) async fn compare_owner(
             (Some(owner), Some(own)) if owner.stack_id == own => return Ok(()),
             (Some(owner), _) => return Err(belongs_to(&owner)),
             (None, Some(own)) if claims => {
-                let metadata_table = context.store().table().to_owned();
+                let metadata_table = context.record_store().table().to_owned();
                 let owner = Owner { stack_id: own.to_owned(), metadata_table };
                 match context.items().claim(&owner).await {
                     Ok(()) => return Ok(()),

@@ -46,7 +46,7 @@ pub(crate) enum Due {
 }
 
 struct State {
-    collections: LruCache<PartitionKey, Seen>,
+    collections: LruCache<PartitionKey, Traffic>,
     /// Operations that were refused for throttles, by the hash of their keys, and until when they may come
     /// again, on the boot clock.
     refused: LruCache<u64, Duration>,
@@ -56,7 +56,7 @@ struct State {
 
 /// One collection.
 #[derive(Default)]
-struct Seen {
+struct Traffic {
     /// What no ledger has yet, by the second and by the minute, oldest first.
     seconds: Vec<(Bucket, Measures)>,
     minutes: Vec<(Bucket, Measures)>,
@@ -154,18 +154,18 @@ impl Meter {
     }
 
     /// Takes note of an operation that comes in, unless it is one that was refused a moment ago.
-    pub(crate) fn arrived(&self, arrival: Incoming<'_>, now: Moment) {
+    pub(crate) fn arrived(&self, incoming: Incoming<'_>, now: Moment) {
         let mut state = self.lock();
         let at = state.corrected(now);
-        let hash = arrival.item.map(hash);
+        let hash = incoming.item.map(hash);
         if hash.and_then(|hash| state.refused.pop(&hash)).is_some_and(|until| now.boot <= until) {
             return;
         }
-        let seen = state.seen(arrival.partition);
-        let usual = *seen.usual_units_of(arrival.access);
-        let units = arrival.units.unwrap_or(if usual > 0.0 { usual } else { 1.0 });
+        let seen = state.seen(incoming.partition);
+        let usual = *seen.usual_units_of(incoming.access);
+        let units = incoming.units.unwrap_or(if usual > 0.0 { usual } else { 1.0 });
         seen.note(at, |measures| {
-            let (operations, asked) = match arrival.access {
+            let (operations, asked) = match incoming.access {
                 Access::Write => (&mut measures.writes, &mut measures.write_units),
                 Access::Get => (&mut measures.gets, &mut measures.get_units),
                 Access::Query => (&mut measures.queries, &mut measures.query_units),
@@ -437,12 +437,12 @@ impl State {
         if self.ahead_secs < 0 { now.wall.saturating_sub(ahead) } else { now.wall + ahead }
     }
 
-    fn seen(&mut self, partition: &PartitionKey) -> &mut Seen {
-        self.collections.get_or_insert_mut_ref(partition, Seen::default)
+    fn seen(&mut self, partition: &PartitionKey) -> &mut Traffic {
+        self.collections.get_or_insert_mut_ref(partition, Traffic::default)
     }
 }
 
-impl Seen {
+impl Traffic {
     fn usual_units_of(&mut self, access: Access) -> &mut f64 {
         let [write, get, query] = &mut self.usual_units;
         match access {

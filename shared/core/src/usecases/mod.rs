@@ -1,7 +1,7 @@
 //! What clients, operators and the schedule ask for, done through the ports.
 //!
-//! - [`mod@write`] puts, patches and deletes, [`read`] gets, [`query`] reads pages, [`batch`] does many at once, [`collection`] says how a
-//!   collection is. [`settle`] is what each of them and the mover does to an item that changes its home.
+//! - [`writer`] and [`reader`] are what clients see: [`mod@write`] puts, patches and deletes, [`read`] gets, [`query`] reads pages, [`batch`]
+//!   does many at once, [`collection`] says how a collection is. [`settle`] is what each of them and the mover does to an item that changes its home.
 //! - [`context`] is what all of them stand on, [`records`] reads and changes the records of the metadata table, and [`main_table`] asks
 //!   for what holds of the main table as a whole. [`directory`] is what is known of collections, and for how long. [`retry`] says what is sent again, [`fan_out`] asks several
 //!   shards at once, and [`cost`] adds up what they took.

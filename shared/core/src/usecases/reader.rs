@@ -1,4 +1,4 @@
-//! The reader: what clients ask for.
+//! What clients ask for: the face of the modules `read`, `query`, `batch` and `collection`. It meters what comes in.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -166,8 +166,8 @@ impl Reader {
 
     /// Takes note of a read that comes in.
     fn arrived(&self, partition: &PartitionKey, item: Option<&ItemKey>, access: Access) {
-        let arrival = Incoming { partition, item, access, units: None };
-        self.watch.meter.arrived(arrival, self.directory.now());
+        let incoming = Incoming { partition, item, access, units: None };
+        self.watch.meter.arrived(incoming, self.directory.now());
     }
 
     /// Takes note of what came of it, and adds to the ledgers what is due. Only a moment is spent on that. `items` are

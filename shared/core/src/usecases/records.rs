@@ -67,7 +67,7 @@ impl<'a> Records<'a> {
         after: Option<&str>,
         deadline: Deadline,
     ) -> Result<ListPage<Listed>, Error> {
-        let request = || self.context.store().list(list, after);
+        let request = || self.context.record_store().list(list, after);
         self.context.attempts(deadline).make(request, NOT_IN_TIME).await
     }
 
@@ -81,7 +81,7 @@ impl<'a> Records<'a> {
         self.context.attempts(deadline).make(|| catalog.collections(after), NOT_IN_TIME).await
     }
 
-    /// Adds to a ledger, once: what is lost is lost.
+    /// Adds to a ledger by one request, which is not sent again: others report, too.
     pub(crate) async fn add(
         self,
         partition: &PartitionKey,
@@ -89,7 +89,7 @@ impl<'a> Records<'a> {
         addition: &Addition,
         deadline: Deadline,
     ) -> Result<Dated<Ledger>, Error> {
-        let request = self.context.store().add(partition, kind, addition);
+        let request = self.context.record_store().add(partition, kind, addition);
         once(self.context.clock(), deadline, request, NOT_IN_TIME).await
     }
 
@@ -100,7 +100,8 @@ impl<'a> Records<'a> {
         deadline: Deadline,
     ) -> Result<(Option<Job>, ServerTime), Error> {
         let read = async || {
-            let Dated { value, server_secs } = self.context.store().get::<Job>(partition).await?;
+            let Dated { value, server_secs } =
+                self.context.record_store().get::<Job>(partition).await?;
             // Another clock in its place could end a wait early (protocol: "Phases").
             let undated = || StoreError::Unavailable("the answer has no Date header".to_owned());
             let now = ServerTime(server_secs.ok_or_else(undated)?);
@@ -156,7 +157,7 @@ impl<'a> Records<'a> {
         changes: &[Change],
         deadline: Deadline,
     ) -> Result<Dated<()>, StoreError> {
-        let request = self.context.store().commit(changes);
+        let request = self.context.record_store().commit(changes);
         let answer = within(self.context.clock(), deadline, request).await;
         let why = "the change of the metadata was not answered in time";
         answer.unwrap_or_else(|| Err(StoreError::OutcomeUnknown(why.to_owned())))
@@ -173,7 +174,8 @@ impl<'a> Records<'a> {
     ) -> Result<T, Error> {
         let mut attempts = self.context.attempts(deadline);
         loop {
-            let read = attempts.make(|| self.context.store().get::<R>(of), NOT_IN_TIME).await?;
+            let read =
+                attempts.make(|| self.context.record_store().get::<R>(of), NOT_IN_TIME).await?;
             let (change, told) = match revision(read.value)? {
                 Revision::Keep(told) => return Ok(told),
                 Revision::Commit(change, told) => (change, told),
@@ -194,7 +196,7 @@ impl<'a> Records<'a> {
         of: &R::Of,
         deadline: Deadline,
     ) -> Result<R, Error> {
-        let request = self.context.store().get::<R>(of);
+        let request = self.context.record_store().get::<R>(of);
         let read = once(self.context.clock(), deadline, request, NOT_IN_TIME).await?;
         Ok(read.value.unwrap_or_default())
     }
@@ -202,7 +204,7 @@ impl<'a> Records<'a> {
     /// Carries out a change that is sent again whatever became of it: once or twice is the same.
     async fn repeat(self, change: &Change, deadline: Deadline) -> Result<(), Error> {
         let request = async || {
-            let answer = self.context.store().commit(std::slice::from_ref(change)).await;
+            let answer = self.context.record_store().commit(std::slice::from_ref(change)).await;
             answer.map(|_| ()).map_err(|error| match error {
                 StoreError::OutcomeUnknown(why) => StoreError::Unavailable(why),
                 error => error,

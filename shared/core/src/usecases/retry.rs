@@ -1,4 +1,4 @@
-//! What is sent again, when, and for how long.
+//! What is sent again, when, and for how long; and what an error of a store means to whoever asked.
 
 use std::future::Future;
 use std::pin::pin;
@@ -77,7 +77,7 @@ impl<'a> Attempts<'a> {
     }
 
     /// From now on, what is throttled is given up as late as the move of an item is.
-    pub(crate) fn settle(&mut self) {
+    pub(crate) fn wait_as_for_a_move(&mut self) {
         self.deadline = self.deadline.of_settling();
     }
 
@@ -170,13 +170,18 @@ pub(crate) async fn once<T>(
 ) -> Result<T, Error> {
     match within(clock, deadline, request).await {
         Some(Ok(answer)) => Ok(answer),
-        Some(Err(error)) => Err(refusal(error).unwrap_or_else(|error| error)),
+        Some(Err(error)) => Err(error_of(error)),
         None => Err(Error::new(Code::Unavailable, why)),
     }
 }
 
-/// The error to give up with, if time runs out, after a request that did nothing; or the error to
-/// give up with at once, because another attempt would not help.
+/// What a request that is not sent again has failed with.
+pub(crate) fn error_of(error: StoreError) -> Error {
+    refusal(error).unwrap_or_else(|error| error)
+}
+
+/// What an error of a store means. `Ok`: the request did nothing and may be sent again, and this is the error when no time is
+/// left for that. `Err`: another attempt would not help.
 pub(crate) fn refusal(error: StoreError) -> Result<Error, Error> {
     match error {
         StoreError::Throttled(throttle) => Ok(Error::throttled(throttle)),

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use dynashard_keys::{PartitionKey, Placement, ShardCount};
 
-use crate::decide::next_step::{NextStep, Observation, plan};
+use crate::decide::next_step::{NextStep, Observation, next_step};
 use crate::model::error::{Code, Error};
 use crate::model::grant::Grant;
 use crate::model::lease::Deadline;
@@ -282,8 +282,8 @@ impl Scaler {
         let (job, now) = self.directory.records().job(partition, deadline).await?;
         let waits = self.directory.lease().waits();
         // An operator's command sees as much as a rebalancer that has just begun.
-        let sight = Observation { now, unchanged_for: Duration::ZERO };
-        let step = job.as_ref().map(|job| plan(&known.metadata, job, sight, waits));
+        let observed = Observation { now, unchanged_for: Duration::ZERO };
+        let step = job.as_ref().map(|job| next_step(&known.metadata, job, observed, waits));
         Ok(ScalingStatus {
             stage: stage(&known.metadata, job.as_ref(), target),
             metadata: CollectionMetadata::clone(&known.metadata),

@@ -165,7 +165,7 @@ impl<'a> Settling<'a> {
         let version = (seen.version, seen.generation);
         let arrival = Arrival::Copy(StoredItem { generation, ..seen });
         let transferred = match self.transfer(version, arrival).await {
-            // It may say so before it looks at conditions.
+            // DynamoDB may reject the item before it looks at the conditions.
             Err(StoreError::Rejected(why)) => {
                 let keys_only = Fields::none();
                 let read = self.items.get(&self.homes.new, Some(&keys_only), Consistency::Strong);

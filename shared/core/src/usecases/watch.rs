@@ -101,7 +101,7 @@ impl Watch {
     }
 
     /// Takes note of a throttle, reports what this environment has seen since the last time if it is its turn, and
-    /// decides what is to be done if the reports make it the one.
+    /// decides what is to be done if its report is the one that elects it.
     pub(crate) async fn after_throttle(
         &self,
         directory: &Directory,
@@ -122,7 +122,7 @@ impl Watch {
         let cause = Cause::Throttled { access, throttle, shards: &[shard] };
         let decides = self.decides && settings.scaling.writers;
         if !throttle.is_of_a_partition() {
-            // The limit says it all.
+            // Only what is refused for a partition needs the ledger.
             if decides {
                 let nothing = Ledger::default();
                 let now = self.meter.now(directory.now());
@@ -279,7 +279,7 @@ impl Watch {
     ) {
         beside.is_acting.store(decision.is_worth_a_note(), Ordering::Relaxed);
         let mode = directory.settings().scaling.mode;
-        match begin::begin(directory, seen, decision, mode, beside.deadline).await {
+        match begin::begin_decided(directory, seen, decision, mode, beside.deadline).await {
             Ok((decision, outcome)) => {
                 self.tell(directory, seen, decision, outcome, beside.deadline).await;
             }

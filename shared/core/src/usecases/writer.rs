@@ -1,4 +1,4 @@
-//! The writer: what clients do to items.
+//! What clients do to items: the face of the modules `write` and `batch`.
 
 use std::sync::Arc;
 

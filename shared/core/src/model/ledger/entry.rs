@@ -14,7 +14,7 @@ pub struct Ledger {
     pub buckets: BTreeMap<Bucket, Measures>,
     /// The units of the sort keys that environments found hottest, by 12 bits of their hash.
     pub hottest: BTreeMap<(Bucket, u16), f64>,
-    /// Operations that were answered, by the second and by how small a sample of them it is: of two to this power one. An
+    /// Operations that were answered, by the second and by the level of the sample: level n holds one of 2^n operations. An
     /// operation is the upper 31 bits of its key's hash, followed by whether it was refused.
     pub sampled: BTreeMap<(Bucket, u8), BTreeSet<u32>>,
     /// Attributes that no environment has written so: somebody has edited the item by hand. They count for

@@ -11,9 +11,9 @@ use crate::model::lease::{Deadline, Lease, Moment};
 use crate::model::metadata::{CollectionMetadata, Contradiction};
 use crate::model::reshard::Job;
 use crate::ports::{Change, Dated, StoreError};
-use crate::usecases::directory::leased::{Directory, Known};
+use crate::usecases::directory::cache::{Directory, Known};
 use crate::usecases::records::Revision;
-use crate::usecases::retry::refusal;
+use crate::usecases::retry::error_of;
 
 /// What became of a change of a shard count that was to begin.
 #[derive(Debug, Clone)]
@@ -107,7 +107,7 @@ impl<'a> Changes<'a> {
         ];
         let answer = self.directory.records().commit(&changes, deadline).await;
         let published = self.published(next, sent, answer);
-        self.begun(published, deadline).await
+        self.outcome_of(published, deadline).await
     }
 
     /// Gives a collection its metadata item, with the job of its first change if it begins with one, and
@@ -134,7 +134,7 @@ impl<'a> Changes<'a> {
             lease: Lease::new(sent, server_secs, self.directory.settings().lease_term),
             metadata: Arc::new(metadata),
         });
-        self.begun(published, deadline).await
+        self.outcome_of(published, deadline).await
     }
 
     /// Counts a collection that is about to be enlisted to those of the grant under which somebody asks for it. It comes
@@ -185,7 +185,7 @@ impl<'a> Changes<'a> {
     }
 
     /// What the answer to the beginning of a change means.
-    async fn begun(
+    async fn outcome_of(
         self,
         published: Result<Known, StoreError>,
         deadline: Deadline,
@@ -201,7 +201,7 @@ impl<'a> Changes<'a> {
                     self.directory.attempts(deadline).pause(Error::new(Code::Contended, why)).await;
                 Ok(BeginOutcome::Overtaken)
             }
-            Err(error) => Err(refusal(error).unwrap_or_else(|error| error)),
+            Err(error) => Err(error_of(error)),
         }
     }
 
@@ -255,7 +255,7 @@ impl<'a> Changes<'a> {
                 return Ok(Revision::Keep(TurnedRound::Overtaken));
             };
             let checked = self.directory.records().check(&job);
-            checked.map_err(|error| refusal(error).unwrap_or_else(|error| error))?;
+            checked.map_err(error_of)?;
             if job.then == then {
                 return Ok(Revision::Keep(TurnedRound::Before));
             }

@@ -1,13 +1,13 @@
 //! What is known about collections, and the only way to change it.
 //!
-//! [`Directory`] keeps metadata under leases ([`leased`]), and stands on the lease of the directory item, with the settings
-//! that are pinned in it ([`lease`]). [`Changes`] publishes changes of metadata, and [`PinnedSettings`] those of settings.
+//! [`Directory`] keeps metadata under leases ([`cache`]), and stands on the lease of the directory item, with the settings
+//! that are pinned in it ([`item`]). [`Changes`] publishes changes of metadata, and [`PinnedSettings`] those of settings.
 
+mod cache;
 mod changes;
-mod lease;
-mod leased;
+mod item;
 mod settings;
 
+pub use cache::{Directory, Known};
 pub(crate) use changes::{BeginOutcome, Changes, TurnedRound};
-pub use leased::{Directory, Known};
 pub use settings::SettingsChange;

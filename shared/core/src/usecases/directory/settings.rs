@@ -39,7 +39,7 @@ impl<'a> PinnedSettings<'a> {
     ///
     /// Settings of a format that this software does not know are an error.
     pub async fn read(self, deadline: Deadline) -> Result<Option<Pinned>, Error> {
-        let read = || self.context.store().get::<DirectoryItem>(&());
+        let read = || self.context.record_store().get::<DirectoryItem>(&());
         let why = "the directory could not be read in time";
         let Dated { value, .. } = self.context.attempts(deadline).make(read, why).await?;
         let pinned = value.and_then(|item| item.pinned);
@@ -111,7 +111,7 @@ impl<'a> PinnedSettings<'a> {
                 return Err(Error::new(Code::DeadlineExceeded, why));
             }
             self.context.clock().sleep(wait).await;
-            let settle = |pinned: &Pinned| {
+            let come_to_rest = |pinned: &Pinned| {
                 let time = pinned.time(setting);
                 if time.accepted != value || time.next.is_some() {
                     let name = setting.parameter();
@@ -123,9 +123,9 @@ impl<'a> PinnedSettings<'a> {
                 let next = if is_as_left { time.at_rest() } else { time };
                 Ok(pinned.with(setting, next))
             };
-            let settled = self.change(settle, deadline).await?;
-            if settled.time(setting).longest == value {
-                return Ok(settled);
+            let rested = self.change(come_to_rest, deadline).await?;
+            if rested.time(setting).longest == value {
+                return Ok(rested);
             }
         }
     }

@@ -1,4 +1,4 @@
-//! One shard of a page: what was read of it, and where it goes on.
+//! Reads the shards of a page, side by side: what was read of each, and where it goes on.
 
 use std::collections::VecDeque;
 

@@ -44,8 +44,8 @@ struct Limits {
     destinations: usize,
 }
 
-/// Of how many items the pilots are to tell, at most: what they hold is a fifth more or less than their
-/// share then.
+/// So many items of a window the pilots are to hold: by chance they hold a fifth more or less than their share then, and
+/// reading more of them would tell little more.
 const TOLD: usize = 25;
 
 impl Limits {
@@ -77,7 +77,7 @@ impl Limits {
     }
 }
 
-/// A pilot that holds half so many times as much as a probe of it is probed.
+/// A probe is read first where it reads less than half of this part of what the pilot would.
 const LEAST_SPARED: usize = 5;
 
 /// How many deviations above its mean a destination is asked for behind a probe.

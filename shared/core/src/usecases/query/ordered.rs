@@ -194,10 +194,10 @@ impl Merge {
             })
             .collect::<Vec<_>>();
         let ascending = self.ascending;
-        order.sort_unstable_by(|(one, feed, _), (other, other_lane, _)| {
+        order.sort_unstable_by(|(one, feed, _), (other, other_feed, _)| {
             let by_key = one.key.cmp(&other.key);
             let by_key = if ascending { by_key } else { by_key.reverse() };
-            by_key.then(feed.cmp(other_lane))
+            by_key.then(feed.cmp(other_feed))
         });
         let most = page.budget().max_bytes;
         let mut before = page.bytes();

@@ -78,7 +78,7 @@ impl Feeds {
 
     /// Moves what was read into the page, and says whether all of it fitted. What did not is read
     /// again by the next page.
-    fn collect(&mut self, asks: &[Ask], page: &mut Page<'_>, seen: &mut Seen) -> bool {
+    fn collect(&mut self, asks: &[Ask], page: &mut Page<'_>, seen: &mut Returned) -> bool {
         let mut fitted = true;
         for Ask { feed, from, .. } in asks {
             let feed = &mut self.feeds[*feed];
@@ -111,7 +111,7 @@ fn is_enough(strategy: Strategy, page: &Page<'_>) -> bool {
 }
 
 /// The sort keys of a page. A random collection may hold one in several shards.
-type Seen = HashSet<SortKey>;
+type Returned = HashSet<SortKey>;
 
 /// Reads shards without an order between them, as the strategy says. In a random collection a
 /// repeated sort key is dropped within the page only.
@@ -125,7 +125,7 @@ pub(super) async fn unordered_page(
 ) -> Result<QueryPage, NoPage> {
     let strategy = reading.query.strategy;
     let mut feeds = Feeds::open(cursor, &reading.known)?;
-    let mut seen = Seen::new();
+    let mut seen = Returned::new();
     let mut has_moved = false;
     loop {
         let asks = feeds.plan(strategy, reading.page.room());

@@ -6,7 +6,7 @@ use std::time::Duration;
 use dynashard_keys::{PartitionKey, ShardId};
 use futures_util::future::join_all;
 
-use crate::decide::next_step::{NextStep, Observation, plan};
+use crate::decide::next_step::{NextStep, Observation, next_step};
 use crate::decide::turn::{Turn, Worker};
 use crate::decide::work::Work;
 use crate::model::error::{Code, Error, Kind};
@@ -19,8 +19,8 @@ use crate::usecases::rebalance::rebalancer::{
     Advance, RESERVE, Rebalancer, ReshardSlice, Slice, StepOutcome, of_conditional, save_job,
 };
 use crate::usecases::rebalance::round::Mover;
-use crate::usecases::rebalance::shift::SliceState;
-use crate::usecases::retry::refusal;
+use crate::usecases::rebalance::slice_state::SliceState;
+use crate::usecases::retry::error_of;
 
 /// For how long a slice goes through items, whatever time it has. Meanwhile the collections whose
 /// records are behind it in the stream wait, and one that is to get its new shards should not for
@@ -38,9 +38,9 @@ impl Rebalancer {
     /// the item whose record has called, or 0.
     pub async fn advance(&self, partition: &PartitionKey, lane: u32, deadline: Deadline) -> Slice {
         let worker = Worker { id: self.directory.context().entropy().next_u64(), lane };
-        let mut shift = SliceState::new(worker, self.take_paces(partition), self.directory.now());
-        let advance = Box::pin(self.steps(partition, &mut shift, deadline)).await;
-        let SliceState { moved: items_moved, reshard, paces, .. } = shift;
+        let mut state = SliceState::new(worker, self.take_paces(partition), self.directory.now());
+        let advance = Box::pin(self.steps(partition, &mut state, deadline)).await;
+        let SliceState { moved: items_moved, reshard, paces, .. } = state;
         self.keep_paces(partition, paces.into_inner().unwrap_or_else(PoisonError::into_inner));
         let reshard = reshard.map(|seen| ReshardSlice { items_moved, ..seen });
         Slice { advance, reshard }
@@ -49,10 +49,10 @@ impl Rebalancer {
     async fn steps(
         &self,
         partition: &PartitionKey,
-        shift: &mut SliceState,
+        state: &mut SliceState,
         deadline: Deadline,
     ) -> Result<Advance, Error> {
-        let mut sighting = MetadataAge::default();
+        let mut age = MetadataAge::default();
         let last_pause = deadline.earlier_by(RESERVE);
         let refusals_from_now = || self.directory.attempts(last_pause);
         let mut refusals = refusals_from_now();
@@ -63,9 +63,9 @@ impl Rebalancer {
             if !seen.metadata.needs_rebalancing() {
                 return Ok(Advance::Nothing);
             }
-            let unchanged_for = sighting.lasts(&seen, self.directory.now());
+            let unchanged_for = age.lasts(&seen, self.directory.now());
             let (job, now) = self.directory.records().job(partition, deadline).await?;
-            shift.looks_at(now, self.directory.now());
+            state.looks_at(now, self.directory.now());
             let Some(job) = job else {
                 let why = format!(
                     "the job item of {partition:?} is missing, although a change of the shard \
@@ -76,24 +76,24 @@ impl Rebalancer {
                 continue;
             };
             let waits = self.directory.lease().waits_now(deadline).await?;
-            shift.finds(&seen.metadata, &job, waits);
-            let step = plan(&seen.metadata, &job, Observation { now, unchanged_for }, waits);
+            state.finds(&seen.metadata, &job, waits);
+            let step = next_step(&seen.metadata, &job, Observation { now, unchanged_for }, waits);
             let scans = matches!(step, NextStep::Scan | NextStep::RemoveMarkers);
-            if scans && shift.scanned >= SCAN_SLICE {
-                return self.end_slice(partition, shift, now, deadline).await;
+            if scans && state.scanned >= SCAN_SLICE {
+                return self.end_slice(partition, state, now, deadline).await;
             }
             let outcome = match seen.metadata.reshard() {
                 Some(reshard)
                     if reshard.is_in_move
                         && !job.unmovable.is_empty()
-                        && !std::mem::replace(&mut shift.has_tried_again, true) =>
+                        && !std::mem::replace(&mut state.has_tried_again, true) =>
                 {
                     let directory = &self.directory;
                     let work = Work::Move(reshard);
                     let mover = Mover { directory, seen: &seen, job: &job, work };
-                    mover.try_again(shift, deadline).await
+                    mover.try_again(state, deadline).await
                 }
-                _ => self.carry_out(step, &seen, &job, now, shift, deadline).await,
+                _ => self.carry_out(step, &seen, &job, now, state, deadline).await,
             };
             let outcome = match outcome {
                 // The metadata table has throttled a note, say: what it said is found out again.
@@ -114,13 +114,13 @@ impl Rebalancer {
                     return Ok(Advance::Finished(CollectionMetadata::clone(&metadata)));
                 }
                 StepOutcome::Lost => {
-                    return shift.failed.error().map_or(Ok(Advance::Elsewhere), Err);
+                    return state.failed.error().map_or(Ok(Advance::Elsewhere), Err);
                 }
                 StepOutcome::WaitsUntil(until) => {
                     return Ok(Advance::Waiting { until_secs: until.0 });
                 }
                 StepOutcome::OutOfTime => {
-                    return self.end_slice(partition, shift, now, deadline).await;
+                    return self.end_slice(partition, state, now, deadline).await;
                 }
             }
         }
@@ -132,7 +132,7 @@ impl Rebalancer {
         seen: &Known,
         job: &Job,
         now: ServerTime,
-        shift: &mut SliceState,
+        state: &mut SliceState,
         deadline: Deadline,
     ) -> Result<StepOutcome, Error> {
         let metadata = &seen.metadata;
@@ -157,7 +157,7 @@ impl Rebalancer {
                     let sources = reshard.sources().collect();
                     let directory = &self.directory;
                     let mover = Mover { directory, seen, job, work: Work::Move(reshard) };
-                    self.scan(mover, sources, shift, deadline).await
+                    self.scan(mover, sources, state, deadline).await
                 }
                 None => Ok(StepOutcome::Retry),
             },
@@ -182,7 +182,7 @@ impl Rebalancer {
             NextStep::RemoveMarkers => {
                 let (directory, work) = (&self.directory, Work::RemoveMarkers(job.generation));
                 let mover = Mover { directory, seen, job, work };
-                self.scan(mover, job.marked_shards().collect(), shift, deadline).await
+                self.scan(mover, job.marked_shards().collect(), state, deadline).await
             }
             NextStep::Finish => {
                 for lane in 1..=job.last_lane {
@@ -213,24 +213,24 @@ impl Rebalancer {
         &self,
         mover: Mover<'_>,
         shards: Vec<ShardId>,
-        shift: &mut SliceState,
+        state: &mut SliceState,
         deadline: Deadline,
     ) -> Result<StepOutcome, Error> {
         let job = mover.job;
         let (now, share) =
-            (shift.now(), shift.share(self.directory.settings(), mover.work, job, &shards));
-        match job.turn(shift.worker, shards.into_iter(), shift.failed.shards(), share, now) {
+            (state.now(), state.share(self.directory.settings(), mover.work, job, &shards));
+        match job.turn(state.worker, shards.into_iter(), state.failed.shards(), share, now) {
             Turn::Work(sources) => {
                 let began = self.directory.now();
-                let left = SCAN_SLICE.saturating_sub(shift.scanned) + RESERVE;
+                let left = SCAN_SLICE.saturating_sub(state.scanned) + RESERVE;
                 let until = deadline.min(Deadline::after(began, left));
-                let outcome = mover.round(sources, shift, until).await;
-                shift.scanned += self.directory.now().boot.saturating_sub(began.boot);
+                let outcome = mover.round(sources, state, until).await;
+                state.scanned += self.directory.now().boot.saturating_sub(began.boot);
                 outcome
             }
             Turn::Claim { job: next, lanes } => {
                 if save_job(&self.directory, job, *next, deadline).await? == StepOutcome::Done {
-                    shift.has_waited = false;
+                    state.has_waited = false;
                     let soon = Deadline::after(self.directory.now(), CALLING).min(deadline);
                     let call =
                         |lane| self.directory.records().call_lane(&job.partition, lane, soon);
@@ -240,13 +240,13 @@ impl Rebalancer {
                 Ok(StepOutcome::Retry)
             }
             // Whoever is at work has renewed its claims by then.
-            Turn::Wait(_) if shift.has_waited => Ok(StepOutcome::Lost),
+            Turn::Wait(_) if state.has_waited => Ok(StepOutcome::Lost),
             Turn::Wait(until) => {
-                shift.has_waited = true;
+                state.has_waited = true;
                 let wait = Duration::from_secs(until.0.saturating_sub(now.0) + 1);
                 Ok(self.wait(wait, until, deadline).await)
             }
-            Turn::Nothing => shift.failed.error().map_or(Ok(StepOutcome::Retry), Err),
+            Turn::Nothing => state.failed.error().map_or(Ok(StepOutcome::Retry), Err),
         }
     }
 
@@ -320,31 +320,31 @@ impl Rebalancer {
     async fn end_slice(
         &self,
         partition: &PartitionKey,
-        shift: &SliceState,
+        state: &SliceState,
         now: ServerTime,
         deadline: Deadline,
     ) -> Result<Advance, Error> {
-        let goes_on = shift.has_come_on || shift.paces().has_begun();
-        let lane = shift.worker.lane;
+        let goes_on = state.has_come_on || state.paces().has_begun();
+        let lane = state.worker.lane;
         loop {
             let (Some(job), _) = self.directory.records().job(partition, deadline).await? else {
                 break;
             };
-            let items_moved = job.items_moved + shift.uncounted;
+            let items_moved = job.items_moved + state.uncounted;
             let mut next = Job { yielded: goes_on && lane == 0, items_moved, ..job.clone() };
-            next.release(shift.worker);
+            next.release(state.worker);
             match self.directory.records().save_job(&job, next, deadline).await {
                 // Another call has noted something.
                 Err(StoreError::ConditionFailed { .. }) => {}
                 // The sweep will find the collection, if nothing was written.
                 Ok(_) | Err(StoreError::OutcomeUnknown(_)) => break,
-                Err(error) => return Err(refusal(error).unwrap_or_else(|error| error)),
+                Err(error) => return Err(error_of(error)),
             }
         }
         if goes_on && lane > 0 {
             self.directory.records().call_lane(partition, lane, deadline).await?;
         }
-        if let Some(error) = shift.failed.error() {
+        if let Some(error) = state.failed.error() {
             return Err(error);
         }
         Ok(if goes_on { Advance::Yielded } else { Advance::Waiting { until_secs: now.0 + 1 } })

@@ -19,9 +19,9 @@ use crate::model::reshard::Job;
 use crate::model::version::Generation;
 use crate::ports::{Consistency, ShardPage, ShardQuery, SortRange};
 use crate::usecases::directory::{Directory, Known};
-use crate::usecases::rebalance::mover::{At, Carried, PacedRequests, Stopped, kilobytes};
+use crate::usecases::rebalance::paced_requests::{At, Carried, PacedRequests, Stopped, kilobytes};
 use crate::usecases::rebalance::rebalancer::{RESERVE, StepOutcome, save_job};
-use crate::usecases::rebalance::shift::{Part, SliceState, Unmovable};
+use crate::usecases::rebalance::slice_state::{Part, SliceState, Unmovable};
 use crate::usecases::retry::within;
 use crate::usecases::settle::BothHomes;
 
@@ -62,20 +62,20 @@ impl Mover<'_> {
     pub(super) async fn round(
         &self,
         sources: Vec<Source>,
-        shift: &mut SliceState,
+        state: &mut SliceState,
         deadline: Deadline,
     ) -> Result<StepOutcome, Error> {
         let began = self.directory.now();
         let noted = sources.iter().map(|source| (source.shard, source.wcu));
-        let paces = &shift.paces;
-        shift.paces().take_up(noted, shift.wcu_each, self.work.at_source(), began.boot);
+        let paces = &state.paces;
+        state.paces().take_up(noted, state.wcu_each, self.work.at_source(), began.boot);
         let until = deadline.earlier_by(RESERVE);
         let ends = began.boot + ROUND;
         let parts = sources.into_iter().map(|Source { shard, after, .. }| {
             self.part_of(At { seen: self.seen, shard, paces, ends, deadline: until }, after)
         });
         let parts = join_all(parts.collect::<Vec<_>>()).await;
-        self.checkpoint(parts, shift, deadline).await
+        self.checkpoint(parts, state, deadline).await
     }
 
     /// The part of a round that goes through one shard from `after` on: page by page, each of which is
@@ -204,15 +204,15 @@ impl Mover<'_> {
     /// item was moved, replaced or deleted.
     pub(super) async fn try_again(
         &self,
-        shift: &mut SliceState,
+        state: &mut SliceState,
         deadline: Deadline,
     ) -> Result<StepOutcome, Error> {
         let began = self.directory.now();
-        shift.share(self.directory.settings(), self.work, self.job, &[]);
+        state.share(self.directory.settings(), self.work, self.job, &[]);
         let shards = self.job.unmovable.keys().map(|(shard, _)| *shard).collect::<BTreeSet<_>>();
         let shards = shards.into_iter().map(|shard| (shard, None));
-        shift.paces().take_up(shards, shift.wcu_each, self.work.at_source(), began.boot);
-        let (paces, until, ends) = (&shift.paces, deadline.earlier_by(RESERVE), began.boot + ROUND);
+        state.paces().take_up(shards, state.wcu_each, self.work.at_source(), began.boot);
+        let (paces, until, ends) = (&state.paces, deadline.earlier_by(RESERVE), began.boot + ROUND);
         let attempts = self.job.unmovable.keys().map(|(shard, sort)| async move {
             let at = At { seen: self.seen, shard: *shard, paces, ends, deadline: until };
             ((*shard, sort.clone()), self.try_item_again(at, sort).await)
@@ -252,11 +252,11 @@ impl Mover<'_> {
     async fn checkpoint(
         &self,
         mut parts: Vec<Part>,
-        shift: &mut SliceState,
+        state: &mut SliceState,
         deadline: Deadline,
     ) -> Result<StepOutcome, Error> {
         let moved = parts.iter().map(|part| part.moved).sum::<u64>();
-        shift.moved += moved;
+        state.moved += moved;
         let mut in_time = true;
         for part in &parts {
             match &part.stopped {
@@ -264,26 +264,26 @@ impl Mover<'_> {
                 Some(Stopped::OutOfTime) => in_time = false,
                 Some(Stopped::MetadataChanged) => {
                     // The next job may be that of another reshard.
-                    shift.uncounted = 0;
+                    state.uncounted = 0;
                     return Ok(StepOutcome::Retry);
                 }
-                Some(Stopped::Failed(error)) => shift.failed.add(part.shard, error.clone()),
+                Some(Stopped::Failed(error)) => state.failed.add(part.shard, error.clone()),
             }
         }
-        shift.uncounted += moved;
+        state.uncounted += moved;
         let ended = if in_time { StepOutcome::Retry } else { StepOutcome::OutOfTime };
         let has_come_on = parts.iter().any(|part| part.has_come_on(self.job));
-        let is_over = parts.iter().all(|part| shift.failed.shards().contains(&part.shard));
+        let is_over = parts.iter().all(|part| state.failed.shards().contains(&part.shard));
         if is_over && !has_come_on {
             return Ok(ended);
         }
-        shift.has_come_on |= has_come_on;
+        state.has_come_on |= has_come_on;
         let mut seen = self.job.clone();
         for _ in 0..CHECKPOINT_ATTEMPTS {
             let now = self.directory.now();
-            let next = shift.with_parts(&seen, &mut parts, now);
+            let next = state.with_parts(&seen, &mut parts, now);
             if save_job(self.directory, &seen, next, deadline).await? != StepOutcome::Lost {
-                shift.uncounted = 0;
+                state.uncounted = 0;
                 return Ok(ended);
             }
             let (Some(noted), _) =
@@ -293,7 +293,7 @@ impl Mover<'_> {
             };
             // What was found out in another scan says nothing of this one.
             if (noted.generation, noted.scan) != (self.job.generation, self.job.scan) {
-                shift.uncounted = 0;
+                state.uncounted = 0;
                 return Ok(StepOutcome::Retry);
             }
             seen = noted;

@@ -36,18 +36,18 @@ const EXAMINED_AT_ONCE: usize = 16;
 /// All shards of a collection, from a sort key on.
 struct Walk {
     view: View,
-    lanes: Vec<Lane>,
+    feeds: Vec<Feed>,
     limit: u32,
 }
 
 /// One shard: what was read of it and not yet judged, and where it goes on.
-struct Lane {
+struct Feed {
     shard: ShardId,
     buffer: VecDeque<(SortKey, Entry)>,
     next: Position,
 }
 
-impl Lane {
+impl Feed {
     fn is_dry(&self) -> bool {
         self.buffer.is_empty() && self.next != Position::End
     }
@@ -94,54 +94,54 @@ impl Walk {
     fn begin(view: View, watermark: Option<&SortKey>, read_units: Option<NonZeroU32>) -> Self {
         let start = watermark.map_or(Position::Start, |key| Position::After(key.clone()));
         let shards = view.metadata.placement.shards(view.metadata.most_shards());
-        let lanes = shards.map(|shard| {
+        let feeds = shards.map(|shard| {
             let next = start.clone();
-            Lane { shard, buffer: VecDeque::new(), next }
+            Feed { shard, buffer: VecDeque::new(), next }
         });
-        let lanes = lanes.collect::<Vec<_>>();
-        let count = u32::try_from(lanes.len().max(1)).unwrap_or(u32::MAX);
+        let feeds = feeds.collect::<Vec<_>>();
+        let count = u32::try_from(feeds.len().max(1)).unwrap_or(u32::MAX);
         let share = (READ_AHEAD / count).clamp(LEAST_PAGE, MAX_LIMIT);
         let a_second = read_units.map_or(MAX_LIMIT, |units| (units.get() / count).max(LEAST_PAGE));
-        Self { view, lanes, limit: share.min(a_second) }
+        Self { view, feeds, limit: share.min(a_second) }
     }
 
-    /// The lanes to read on in, once one of them has run dry. Lanes that are about to run dry are read
+    /// The feeds to read on in, once one of them has run dry. Feeds that are about to run dry are read
     /// too, so that they do not do so one after the other.
     fn lanes_to_read(&self) -> Vec<usize> {
-        if !self.lanes.iter().any(Lane::is_dry) {
+        if !self.feeds.iter().any(Feed::is_dry) {
             return Vec::new();
         }
         let low = usize::try_from(self.limit / 2).unwrap_or(0);
-        let lanes = self.lanes.iter().enumerate();
-        lanes
-            .filter(|(_, lane)| lane.next != Position::End && lane.buffer.len() <= low)
+        let feeds = self.feeds.iter().enumerate();
+        feeds
+            .filter(|(_, feed)| feed.next != Position::End && feed.buffer.len() <= low)
             .map(|(at, _)| at)
             .collect()
     }
 
     fn is_done(&self) -> bool {
-        self.lanes.iter().all(|lane| lane.buffer.is_empty() && lane.next == Position::End)
+        self.feeds.iter().all(|feed| feed.buffer.is_empty() && feed.next == Position::End)
     }
 
-    /// Takes out key after key, with what lies under it in each shard, until one lane runs dry.
+    /// Takes out key after key, with what lies under it in each shard, until one feed runs dry.
     fn merge(&mut self, mut each: impl FnMut(SortKey, Vec<Entry>)) {
-        let head = |lanes: &[Lane], at: usize| {
-            lanes[at].buffer.front().map(|(sort, _)| Reverse((sort.clone(), at)))
+        let head = |feeds: &[Feed], at: usize| {
+            feeds[at].buffer.front().map(|(sort, _)| Reverse((sort.clone(), at)))
         };
-        let lanes = &mut self.lanes;
-        if lanes.iter().any(Lane::is_dry) {
+        let feeds = &mut self.feeds;
+        if feeds.iter().any(Feed::is_dry) {
             return;
         }
         let mut heads =
-            (0..lanes.len()).filter_map(|at| head(lanes, at)).collect::<BinaryHeap<_>>();
+            (0..feeds.len()).filter_map(|at| head(feeds, at)).collect::<BinaryHeap<_>>();
         let mut dry = false;
         while let Some(Reverse((sort, first))) = heads.pop().filter(|_| !dry) {
             let mut entries = Vec::new();
             let mut next = Some(first);
             while let Some(at) = next {
-                entries.extend(lanes[at].buffer.pop_front().map(|(_, entry)| entry));
-                heads.extend(head(lanes, at));
-                dry |= lanes[at].is_dry();
+                entries.extend(feeds[at].buffer.pop_front().map(|(_, entry)| entry));
+                heads.extend(head(feeds, at));
+                dry |= feeds[at].is_dry();
                 let same = heads.peek().is_some_and(|Reverse((other, _))| *other == sort);
                 next = if same { heads.pop().map(|Reverse((_, at))| at) } else { None };
             }
@@ -231,7 +231,7 @@ impl Verifier {
         let placement = walk.view.metadata.placement;
         let ttl_attributes = &self.directory.lease().ttl_attributes();
         let requests = walk.lanes_to_read().into_iter().map(|at| {
-            let Lane { shard, next, .. } = &walk.lanes[at];
+            let Feed { shard, next, .. } = &walk.feeds[at];
             let deadline = self.deadline(options);
             async move {
                 loop {
@@ -263,7 +263,7 @@ impl Verifier {
         for (at, read) in fan_out(requests).await? {
             report.items_read += read.items_read;
             read_units += read.consumed_rcu;
-            walk.lanes[at].take(read);
+            walk.feeds[at].take(read);
         }
         report.consumed_rcu += read_units;
         Ok(read_units)
@@ -347,7 +347,7 @@ mod tests {
             forwarded: false,
             ..StoredItem::marker(Generation::new(1))
         };
-        let lanes = shards.iter().zip(1..).map(|(names, shard)| {
+        let feeds = shards.iter().zip(1..).map(|(names, shard)| {
             let shard = ShardId::new(shard);
             let entries = names.iter().map(|name| {
                 let key = ItemKey::new(partition.clone(), SortKey::string(name).expect("sk"));
@@ -355,9 +355,9 @@ mod tests {
                 (key.sort, entry)
             });
             let next = if ended { Position::End } else { Position::Start };
-            Lane { shard, buffer: entries.collect(), next }
+            Feed { shard, buffer: entries.collect(), next }
         });
-        Walk { view, lanes: lanes.collect(), limit: 4 }
+        Walk { view, feeds: feeds.collect(), limit: 4 }
     }
 
     fn merged(walk: &mut Walk) -> Vec<(String, Vec<u32>)> {

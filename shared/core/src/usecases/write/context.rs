@@ -56,8 +56,8 @@ impl WriteContext {
     /// Takes note of an operation that comes in, and of the units that it asks for, if they are known.
     pub(super) fn arrived(&self, key: &ItemKey, units: Option<f64>) {
         let (partition, item) = (&key.partition, Some(key));
-        let arrival = Incoming { partition, item, access: Access::Write, units };
-        self.watch.meter.arrived(arrival, self.clock().now());
+        let incoming = Incoming { partition, item, access: Access::Write, units };
+        self.watch.meter.arrived(incoming, self.clock().now());
     }
 
     pub(crate) fn draw_version(&self) -> Version {

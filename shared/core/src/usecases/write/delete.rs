@@ -87,6 +87,8 @@ pub(crate) async fn delete(
     result
 }
 
+/// One attempt of a delete.
+///
 /// `overtaken` is whether another write came between the look at an item and its delete: then a
 /// marker makes sure that the next attempt needs nothing to stay as it was.
 async fn try_delete(

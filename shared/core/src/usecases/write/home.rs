@@ -161,10 +161,10 @@ async fn after_settling<T>(
         },
         None => return Err(out_of_time().into()),
     };
-    // While items move, and not before: each of them is waited for once. A look at a home that holds nothing, or
-    // a marker, is made for each write.
+    // An item that moves is waited for as the mover waits: it moves once. Before `move`, and where the old home holds nothing
+    // or a marker, the same look is made for each write, and none is worth that patience.
     if settling.found_live() && new_home_in_move(operation.key, known).is_some() {
-        operation.attempts.settle();
+        operation.attempts.wait_as_for_a_move();
     }
     Err(operation.begin_again_after(refusal).await)
 }

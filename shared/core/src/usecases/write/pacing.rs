@@ -50,7 +50,7 @@ pub(super) enum Paced {
     TooLate,
 }
 
-/// Of so many writes and one more, one is refused.
+/// One write is refused for so many that are granted.
 const GRANTED: f64 = 4.0;
 
 /// By how much (as a logarithm) the rate grows in [`HORIZON`] while all is granted. It falls [`GRANTED`] times as steeply while all is

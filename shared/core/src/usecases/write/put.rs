@@ -1,4 +1,4 @@
-//! Puts.
+//! A put, and one attempt of it.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -51,6 +51,8 @@ pub(crate) async fn put(
     result
 }
 
+/// One attempt of a put: finds the shard of the item, and sends one guarded write there.
+///
 /// `tried_new_home` is whether a put with `If-Match` found nothing at the new home of its item. Then
 /// the old home is asked.
 async fn try_put(

@@ -155,7 +155,7 @@ impl DirectoryLease {
             let settings = self.context.settings();
             let read = async || {
                 let before = self.context.now();
-                let Dated { value, server_secs } = self.context.store().get(&()).await?;
+                let Dated { value, server_secs } = self.context.record_store().get(&()).await?;
                 let lease = Lease::new(before, server_secs, settings.lease_term);
                 Ok((value.unwrap_or_default(), lease))
             };
@@ -209,7 +209,7 @@ impl DirectoryLease {
         deadline: Deadline,
     ) -> Result<(), Error> {
         let change = [Change::of_directory(seen, seen.with_pinned(pinned))];
-        let save = async || match self.context.store().commit(&change).await {
+        let save = async || match self.context.record_store().commit(&change).await {
             // Of unknown outcome is what took effect, or did not: the next read shows it.
             Err(StoreError::ConditionFailed { .. } | StoreError::OutcomeUnknown(_)) => Ok(()),
             saved => saved.map(|_| ()),

@@ -15,7 +15,7 @@ use crate::model::metadata::{CollectionMetadata, Phase};
 use crate::model::settings::Settings;
 use crate::ports::{Clock, Dated, ReadRecords, StoreError, World};
 use crate::usecases::context::Context;
-use crate::usecases::directory::lease::DirectoryLease;
+use crate::usecases::directory::item::DirectoryLease;
 use crate::usecases::directory::settings::PinnedSettings;
 use crate::usecases::records::Records;
 use crate::usecases::retry::{Attempts, refusal, within};
@@ -179,7 +179,7 @@ impl Directory {
                 );
                 return Err(Error::new(Code::CorruptData, why));
             }
-            let request = || self.context.store().get::<CollectionMetadata>(partition);
+            let request = || self.context.record_store().get::<CollectionMetadata>(partition);
             if attempts.make(request, METADATA_NOT_IN_TIME).await?.value.is_none() {
                 return Ok(None);
             }
@@ -259,7 +259,7 @@ impl Directory {
     /// the lease of this read: another key has the same hash, or the transaction that enlists it shows in part.
     async fn read(&self, partition: &PartitionKey, before: Moment) -> Result<Known, StoreError> {
         let Dated { value, server_secs } =
-            self.context.store().get::<CollectionMetadata>(partition).await?;
+            self.context.record_store().get::<CollectionMetadata>(partition).await?;
         if let Some(Err(contradiction)) = value.as_ref().map(CollectionMetadata::check) {
             let what = format!("the metadata item of {partition:?} is damaged: {contradiction}");
             return Err(StoreError::Corrupt(what));
@@ -282,16 +282,16 @@ impl Known {
         Self { metadata: Arc::new(metadata), lease }
     }
 
-    /// Whether the new shards of a growth may be in force, of which the metadata says that they will be `settle` after
+    /// Whether the new shards of a growth may be in force, of which the metadata says that they will be so long after
     /// it was published. Without another look an environment would keep its writes away from them for most of a lease.
-    fn is_move_due(&self, settle: Duration, now: Moment) -> bool {
+    fn is_move_due(&self, leases_end: Duration, now: Moment) -> bool {
         if !matches!(self.metadata.phase, Phase::Forward { .. }) {
             return false;
         }
         let published = Duration::from_secs(self.metadata.last_updated_secs);
-        let due = published + settle;
+        let due = published + leases_end;
         let read = self.lease.since().wall;
-        // The longer it has been due, the less a further look is likely to show it.
+        // A rebalancer that is late is likely to stay so: the pauses between looks grow with its delay.
         let pause = (read.saturating_sub(due) / 2).max(LOOK_AGAIN);
         now.wall >= due.max(read + pause)
     }

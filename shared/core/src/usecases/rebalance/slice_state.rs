@@ -14,7 +14,7 @@ use crate::model::lease::Moment;
 use crate::model::metadata::CollectionMetadata;
 use crate::model::reshard::{Job, MAX_UNMOVABLE, ServerTime, Waits};
 use crate::model::settings::Settings;
-use crate::usecases::rebalance::mover::Stopped;
+use crate::usecases::rebalance::paced_requests::Stopped;
 use crate::usecases::rebalance::rebalancer::ReshardSlice;
 
 /// What one call of the rebalancer remembers of the scans that it takes part in.
