@@ -7,11 +7,13 @@ use std::fmt;
 
 use crate::check::{Limit, Progress, Report, Verdict, search};
 use crate::item::{Home, ItemModel, Program, Value, Verb};
+use crate::lifetimes::LifetimesModel;
 use crate::mutation::Mutation;
 use crate::ownership::OwnershipModel;
 use crate::query::{QueryModel, SourceIs, Way};
 use crate::random::{self, RandomModel};
 use crate::schedule::{Numbering, Revision};
+use crate::segments::SegmentsModel;
 use crate::settings::{SettingsModel, Term};
 
 /// One search.
@@ -52,6 +54,10 @@ pub enum Subject {
     Settings(SettingsModel),
     /// Two stacks on one main table.
     Ownership(OwnershipModel),
+    /// A directory in segments.
+    Segments(SegmentsModel),
+    /// Changes of the lifetime of requests.
+    Lifetimes(LifetimesModel),
 }
 
 /// Where the search for a mutation ends. Those that are caught are caught before, and in as many steps each time.
@@ -74,7 +80,8 @@ pub enum Suite {
     Query,
     /// `random` collections that grow and shrink.
     Random,
-    /// Changes of the lease term during a reshard, and the owner of a main table.
+    /// Changes of the lease term and of the lifetime of requests during a reshard, the owner of a main table, and a directory
+    /// in segments.
     Settings,
 }
 
@@ -169,6 +176,8 @@ impl Configuration {
             Subject::Random(model) => search(model, limit, on_progress),
             Subject::Settings(model) => search(model, limit, on_progress),
             Subject::Ownership(model) => search(model, limit, on_progress),
+            Subject::Segments(model) => search(model, limit, on_progress),
+            Subject::Lifetimes(model) => search(model, limit, on_progress),
         };
         let end = Some(end).filter(|_| report.verdict == Verdict::Holds);
         let shows = self.shows.iter().copied().chain(end);
@@ -184,6 +193,8 @@ impl Configuration {
             Subject::Random(_) => "every operation ends behind the last change",
             Subject::Settings(_) => "a reshard during which the term shrinks",
             Subject::Ownership(_) => "the owner serves all writes",
+            Subject::Segments(_) => "the items of a key that was cold move",
+            Subject::Lifetimes(_) => "a close by the shorter lifetime",
         }
     }
 
@@ -195,6 +206,11 @@ impl Configuration {
         let put_create = &[Verb::Put, Verb::Create][..];
         let search = match mutation {
             M::SecondOwner => return ownership(Some(mutation)),
+            M::RootInTransaction
+            | M::BumpBeforeSegmentShows
+            | M::WaitForSomeCopies
+            | M::OneCacheForAllCopies => return segments(Some(mutation)),
+            M::ShortenHThoughRequestsLive => return lifetimes(Some(mutation)),
             M::UpsertKeepsMarker => {
                 let verbs = &[Verb::Upsert, Verb::Delete][..];
                 Search { crashes: 0, ..Search::of(&[(verbs, 2), (GET, 1)], UP_AND_DOWN, true) }
@@ -682,7 +698,7 @@ fn settings() -> Vec<Configuration> {
     // Two of a term may have read the directory and the metadata at different times.
     let terms: &[&[u8]] = &[&[1, 2], &[1, 3], &[2, 3], &[1, 2, 2], &[1, 1, 2], &[1, 2, 3]];
     let changes = terms.iter().map(|terms| changes(terms, None));
-    changes.chain([ownership(None)]).collect()
+    changes.chain([ownership(None), segments(None), lifetimes(None)]).collect()
 }
 
 /// A second stack on the main table of another.
@@ -692,6 +708,26 @@ fn ownership(mutation: Option<Mutation>) -> Configuration {
         extent: Extent::Small,
         shows: &["a stack that is refused", "the owner serves all writes"],
         subject: Subject::Ownership(OwnershipModel { mutation }),
+    }
+}
+
+/// A directory in segments, and an environment that may know of a key that is enlisted. Others would not know of each other.
+fn segments(mutation: Option<Mutation>) -> Configuration {
+    Configuration {
+        name: format!("{}a directory in segments", mutation.map(prefix).unwrap_or_default()),
+        extent: Extent::Small,
+        shows: &["a key is taken for cold that is listed", "a segment is renewed by the root"],
+        subject: Subject::Segments(SegmentsModel { environments: 1, mutation }),
+    }
+}
+
+/// Changes of the lifetime of requests.
+fn lifetimes(mutation: Option<Mutation>) -> Configuration {
+    Configuration {
+        name: format!("{}lifetimes of requests", mutation.map(prefix).unwrap_or_default()),
+        extent: Extent::Small,
+        shows: &["a request that lives longer than what is adopted"],
+        subject: Subject::Lifetimes(LifetimesModel { environments: 2, mutation }),
     }
 }
 

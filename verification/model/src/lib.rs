@@ -22,6 +22,8 @@
 //! - [`settings`]: a change of the lease term while a reshard goes on, with functions of the old and the new term and
 //!   the operator's command. It is about one wait and those whom it waits for, and has neither items nor shards.
 //! - [`ownership`]: two stacks on one main table, of which the second must serve nothing.
+//! - [`segments`] and [`lifetimes`]: a directory in segments under a root, and requests that live for less than DynamoDB's window.
+//!   Neither is in the protocol yet: the searches find what is wrong with simpler plans for both.
 //!
 //! | Part of the protocol | Where |
 //! |---|---|
@@ -82,9 +84,11 @@
 pub mod check;
 pub mod config;
 pub mod item;
+pub mod lifetimes;
 pub mod mutation;
 pub mod ownership;
 pub mod query;
 pub mod random;
 pub mod schedule;
+pub mod segments;
 pub mod settings;

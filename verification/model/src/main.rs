@@ -24,7 +24,7 @@ const USAGE: &str =
   ext       upserts, If-Match on a version, routes over three homes
   query     queries while items move
   random    `random` collections that grow and shrink
-  settings  changes of the lease term during a reshard
+  settings  changes of the lease term and of the lifetime of requests, the owner of a table, segments
   bugs      every mutation of the protocol, each of which must be caught
   all       all of these (the default)
 

@@ -62,6 +62,24 @@ pub enum Mutation {
     /// table of another. To each stack what the other has written is invisible.
     /// Invariant I2.
     SecondOwner,
+    /// Breaks "the root is in no transaction", as a first plan of a directory in segments had it: an environment sees the
+    /// root's half, then reads a segment whose half does not show yet, and renews that by the root for ever.
+    /// Invariant I32.
+    RootInTransaction,
+    /// Breaks "the change shows before the counters are raised": a segment that is read in between is renewed for ever.
+    /// Invariant I32.
+    BumpBeforeSegmentShows,
+    /// Breaks "the wait counts from the answer of the last copy": who reads another copy is not waited for.
+    /// Invariant I32.
+    WaitForSomeCopies,
+    /// Breaks "another copy, another cache": a segment that was read under the counter of one copy is renewed by that of
+    /// another, which may be equal by chance.
+    /// Invariant I32.
+    OneCacheForAllCopies,
+    /// Breaks the wait before waits go by a shorter H: it is for leases alone, although what was signed under them lives
+    /// longer. A put of before `move` executes behind the closing scan.
+    /// Invariants I9, I33.
+    ShortenHThoughRequestsLive,
     /// Breaks the waiting for H: the closing scan begins at once. A write that was signed under `stable(N)` executes
     /// behind it, and lies at a home where nobody looks any more.
     /// Invariants I4, I9.
@@ -268,7 +286,7 @@ pub enum Expectation {
 
 impl Mutation {
     /// All of them, in the order of the protocol's sections.
-    pub const ALL: [Self; 66] = [
+    pub const ALL: [Self; 71] = [
         Self::PublishBeforeLeasesEnd,
         Self::ForwardBeforeStableIsKnown,
         Self::EnlistWithoutWait,
@@ -284,6 +302,11 @@ impl Mutation {
         Self::ShortenAfterOneLease,
         Self::ShortenThoughChanged,
         Self::SecondOwner,
+        Self::RootInTransaction,
+        Self::BumpBeforeSegmentShows,
+        Self::WaitForSomeCopies,
+        Self::OneCacheForAllCopies,
+        Self::ShortenHThoughRequestsLive,
         Self::CloseWithoutH,
         Self::CountHFromForward,
         Self::LeaveNoMarkers,

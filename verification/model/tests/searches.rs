@@ -178,6 +178,8 @@ fn shown_by(suite: Suite) -> &'static [&'static str] {
             "a reshard during which the term shrinks",
             "an environment that is refused",
             "a lease of a term that is accepted no more",
+            "the items of a key that was cold move",
+            "a close by the shorter lifetime",
         ],
     }
 }
