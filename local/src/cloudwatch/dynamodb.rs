@@ -107,7 +107,7 @@ impl Measure {
     ) -> Option<StatisticSet> {
         let Self(_, kind, what) = self;
         let merged = |value: &dyn Fn(&Counts) -> Option<StatisticSet>| {
-            let counts = partitions.per_second(resource, *kind, seconds.clone());
+            let counts = partitions.statistics().per_second(resource, *kind, seconds.clone());
             StatisticSet::merge_all(counts.filter_map(|(_, counts)| value(&counts)))
         };
         match what {
@@ -132,7 +132,7 @@ fn provisioned(
     let minutes = (first.div_ceil(60)..=last / 60).map(|minute| minute * 60);
     let values = std::iter::once(last).chain(minutes.filter(|second| *second != last));
     StatisticSet::merge_all(values.filter_map(|second| {
-        match partitions.throughput(resource, second)? {
+        match partitions.statistics().throughput(resource, second)? {
             Throughput::Provisioned { rcu, wcu } => {
                 let units = if kind == Kind::Read { rcu } else { wcu };
                 Some(StatisticSet::of(f64::from(units.get()), 1.0))

@@ -161,7 +161,7 @@ proptest! {
     fn counts_add_up(steps in steps()) {
         let mut partitions = partitions(PROVISIONED);
         let outcomes = run(&mut partitions, &steps);
-        let counts = partitions.counts(Resource::table("T"), Kind::Write, 0..u64::MAX);
+        let counts = partitions.statistics().counts(Resource::table("T"), Kind::Write, 0..u64::MAX);
         let charged: u64 =
             steps.iter().filter(|step| step.is_charge).map(|step| step.halves).sum();
         let admitted = || outcomes.iter().filter(|outcome| outcome.is_admitted);
@@ -169,7 +169,7 @@ proptest! {
         prop_assert_eq!(counts.consumed, Units::halves(consumed));
         prop_assert_eq!(counts.admitted, admitted().count() as u64);
         prop_assert_eq!(counts.throttles() + counts.admitted, outcomes.len() as u64);
-        let by_key = partitions.throttled_partition_keys(
+        let by_key = partitions.statistics().throttled_partition_keys(
             Resource::table("T"),
             &[Kind::Write],
             0..u64::MAX,

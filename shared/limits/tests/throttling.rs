@@ -148,7 +148,7 @@ fn what_is_charged_later_may_go_into_debt() {
         .charge(millis(0), &[Demand { units: cost.saturating_sub(minimum.units), ..minimum }]);
     assert_eq!(admitted(&mut partitions, millis(2_000), minimum, 99), 0);
     assert_eq!(admitted(&mut partitions, millis(2_025), minimum, 99), 1);
-    let counts = partitions.counts(TABLE, Kind::Read, 0..1);
+    let counts = partitions.statistics().counts(TABLE, Kind::Read, 0..1);
     assert_eq!((counts.consumed, counts.admitted), (cost, 1));
 }
 
@@ -159,9 +159,9 @@ fn what_is_refunded_can_be_spent_again_and_was_not_consumed() {
     partitions.refund(millis(1_000), millis(900), &[write("a", 7), index_write("day", 4)]);
     // A tenth of a second brought one unit, beside the one that was left.
     assert_eq!(admitted(&mut partitions, millis(1_000), write("a", 1), 99), 9);
-    let counts = partitions.counts(TABLE, Kind::Write, 0..1);
+    let counts = partitions.statistics().counts(TABLE, Kind::Write, 0..1);
     assert_eq!((counts.consumed, counts.admitted), (Units::whole(2), 1));
-    assert_eq!(partitions.counts(INDEX, Kind::Write, 0..2).consumed, Units::ZERO);
+    assert_eq!(partitions.statistics().counts(INDEX, Kind::Write, 0..2).consumed, Units::ZERO);
 }
 
 #[test]
@@ -204,7 +204,7 @@ fn a_table_without_a_name_is_neither_limited_nor_counted() {
         let demand = Demand { resource: unknown, ..write("a", 1) };
         assert_eq!(admitted(&mut partitions, millis(0), demand, 99), 99);
         partitions.charge(millis(0), &[demand]);
-        assert_eq!(partitions.counts(unknown, Kind::Write, 0..1), Counts::default());
+        assert_eq!(partitions.statistics().counts(unknown, Kind::Write, 0..1), Counts::default());
     }
 }
 
@@ -286,7 +286,7 @@ fn where_there_is_room_for_all_it_is_taken_and_otherwise_nothing_happens() {
     assert!(partitions.admit_if_room(now, &[write("a", 4), write("a", 4)]));
     assert!(!partitions.admit_if_room(now, &[write("b", 1), write("a", 3)]), "2 units are left");
     assert!(!partitions.admit_if_room(now, &[write("c", 11)]), "it would be in debt");
-    let counts = partitions.counts(TABLE, Kind::Write, 0..1);
+    let counts = partitions.statistics().counts(TABLE, Kind::Write, 0..1);
     assert_eq!((counts.consumed, counts.admitted), (Units::whole(8), 2));
     assert_eq!(counts.throttles(), 0);
     assert_eq!(admitted(&mut partitions, now, write("b", 1), 99), 10, "it was left alone");
@@ -315,7 +315,7 @@ fn a_table_on_demand_that_is_not_warm_throttles_though_its_partitions_have_room(
     assert_eq!(spread(&mut partitions, now), 25, "it saves nothing up");
     let refusal = partitions.admit(now, &[write("x", 1)]).expect_err("the whole is used up");
     assert_eq!(refusal.first().reason, "TableWriteKeyRangeThroughputExceeded");
-    let throttled = partitions.throttled_partition_keys(TABLE, &[Kind::Write], 300..301, 99);
+    let throttled = partitions.statistics().throttled_partition_keys(TABLE, &[Kind::Write], 300..301, 99);
     assert!(throttled.iter().any(|(key, _)| key.partition_key == "x"), "{throttled:?}");
     assert_eq!(admitted(&mut partitions, now, index_write("x", 1), 99), 10, "its own partition's");
     assert_eq!(admitted(&mut partitions, now, read("x", 1), 99), 99, "reads are metered alone");
@@ -338,7 +338,7 @@ fn limits_that_are_not_enforced_refuse_nothing_and_count_everything() {
         partitions.admit(millis(0), &[write("a", 1)]).expect("never refused");
         assert!(partitions.admit_if_room(millis(0), &[write("a", 1)]));
     }
-    let counts = partitions.counts(TABLE, Kind::Write, 0..1);
+    let counts = partitions.statistics().counts(TABLE, Kind::Write, 0..1);
     assert_eq!((counts.consumed, counts.throttles()), (Units::whole(2_000), 0));
 }
 
@@ -371,8 +371,8 @@ fn an_index_without_capacity_throttles_the_writes_of_its_table() {
     assert_eq!(hit.reason, "IndexWriteKeyRangeThroughputExceeded");
     assert_eq!((hit.demand, put[hit.demand].resource), (1, INDEX));
     assert_eq!(refusal.to_string(), "IndexWriteKeyRangeThroughputExceeded");
-    assert_eq!(partitions.counts(TABLE, Kind::Write, 0..1), Counts::default());
-    assert_eq!(partitions.counts(INDEX, Kind::Write, 0..1).throttles(), 1);
+    assert_eq!(partitions.statistics().counts(TABLE, Kind::Write, 0..1), Counts::default());
+    assert_eq!(partitions.statistics().counts(INDEX, Kind::Write, 0..1).throttles(), 1);
 }
 
 #[test]
@@ -404,8 +404,8 @@ fn time_that_stands_still_or_goes_back_refills_nothing() {
     assert_eq!(admitted(&mut partitions, now, write("a", 1), 99), 0);
     assert_eq!(admitted(&mut partitions, now + millis(100), write("a", 1), 99), 1);
     // What came from the past is counted where time stood.
-    assert_eq!(partitions.counts(TABLE, Kind::Write, 0..10), Counts::default());
-    assert_eq!(partitions.counts(TABLE, Kind::Write, 10..11).admitted, 11);
+    assert_eq!(partitions.statistics().counts(TABLE, Kind::Write, 0..10), Counts::default());
+    assert_eq!(partitions.statistics().counts(TABLE, Kind::Write, 10..11).admitted, 11);
 }
 
 #[test]
@@ -416,7 +416,7 @@ fn counts_are_kept_by_the_second() {
     assert_eq!(admitted(&mut partitions, at(0), write("b", 3), 99), 0);
     assert_eq!(admitted(&mut partitions, at(2), write("a", 10), 99), 1);
     assert_eq!(admitted(&mut partitions, at(2), write("a", 1), 99), 0);
-    let counts = |seconds| partitions.counts(TABLE, Kind::Write, seconds);
+    let counts = |seconds| partitions.statistics().counts(TABLE, Kind::Write, seconds);
     let first = Counts {
         consumed: Units::whole(10),
         admitted: 2,
@@ -433,13 +433,13 @@ fn counts_are_kept_by_the_second() {
     assert_eq!(counts(1..2), Counts::default());
     assert_eq!(counts(0..3).throttles(), 4);
     assert_eq!(counts(0..3).consumed, Units::whole(20));
-    let seconds: Vec<_> = partitions.per_second(TABLE, Kind::Write, 0..u64::MAX).collect();
+    let seconds: Vec<_> = partitions.statistics().per_second(TABLE, Kind::Write, 0..u64::MAX).collect();
     assert_eq!(seconds, [(0, first), (2, third)]);
     // Nothing was read, and no range is wrong.
-    assert_eq!(partitions.counts(TABLE, Kind::Read, 0..3), Counts::default());
+    assert_eq!(partitions.statistics().counts(TABLE, Kind::Read, 0..3), Counts::default());
     #[expect(clippy::reversed_empty_ranges, reason = "callers subtract times")]
     let reversed = 3..0;
-    assert_eq!(partitions.counts(TABLE, Kind::Write, reversed), Counts::default());
+    assert_eq!(partitions.statistics().counts(TABLE, Kind::Write, reversed), Counts::default());
 }
 
 #[test]
@@ -450,11 +450,11 @@ fn old_counts_and_keys_go() {
         partitions.admit(Duration::from_secs(second), &[write("a", 1)]).expect_err("in debt");
     };
     let keys = |partitions: &Partitions| {
-        let keys = partitions.throttled_partition_keys(TABLE, &[Kind::Write], 0..u64::MAX, 9);
+        let keys = partitions.statistics().throttled_partition_keys(TABLE, &[Kind::Write], 0..u64::MAX, 9);
         keys.iter().map(|(_, throttles)| throttles).sum::<u64>()
     };
     let throttles =
-        |partitions: &Partitions| partitions.counts(TABLE, Kind::Write, 0..u64::MAX).throttles();
+        |partitions: &Partitions| partitions.statistics().counts(TABLE, Kind::Write, 0..u64::MAX).throttles();
     throttle(&mut partitions, 0);
     throttle(&mut partitions, Partitions::KEY_HISTORY_SECS - 1);
     assert_eq!((keys(&partitions), throttles(&partitions)), (2, 2));
@@ -484,7 +484,7 @@ fn throttled_keys_are_reported_most_throttled_first() {
     throttle(2, write("a", 1));
     throttle(2, read("b", 1));
     let partition_keys = |kinds: &[Kind], seconds, limit| {
-        partitions.throttled_partition_keys(TABLE, kinds, seconds, limit)
+        partitions.statistics().throttled_partition_keys(TABLE, kinds, seconds, limit)
     };
     let writes = [Kind::Write];
     assert_eq!(partition_keys(&writes, 0..3, 9), [(key("b", None), 3), (key("a", None), 2)]);
@@ -495,7 +495,7 @@ fn throttled_keys_are_reported_most_throttled_first() {
         [(key("b", None), 2), (key("a", None), 1)]
     );
     assert_eq!(
-        partitions.throttled_items(TABLE, &writes, 0..3, 9),
+        partitions.statistics().throttled_items(TABLE, &writes, 0..3, 9),
         [(key("b", Some("2")), 2), (key("a", Some("1")), 1), (key("b", Some("1")), 1)]
     );
 }
@@ -512,7 +512,7 @@ fn a_hot_key_is_found_among_more_keys_than_are_kept() {
             let _ = partitions.admit(millis(0), &[write("hot", 1)]);
         }
     }
-    let keys = partitions.throttled_partition_keys(TABLE, &[Kind::Write], 0..1, usize::MAX);
+    let keys = partitions.statistics().throttled_partition_keys(TABLE, &[Kind::Write], 0..1, usize::MAX);
     assert_eq!(keys.len(), Partitions::KEYS_PER_SECOND);
     let (hottest, throttles) = &keys[0];
     assert_eq!(hottest, &key("hot", None));
@@ -520,7 +520,7 @@ fn a_hot_key_is_found_among_more_keys_than_are_kept() {
     assert!((500..=500 + too_many).contains(throttles), "{throttles}");
     // No throttle is lost: what the keys that gave way had counted, their successors count.
     assert_eq!(keys.iter().map(|(_, throttles)| throttles).sum::<u64>(), 1_500);
-    assert_eq!(partitions.counts(TABLE, Kind::Write, 0..1).throttles(), 1_500);
+    assert_eq!(partitions.statistics().counts(TABLE, Kind::Write, 0..1).throttles(), 1_500);
 }
 
 #[test]
@@ -528,7 +528,7 @@ fn a_table_that_is_made_again_remembers_nothing() {
     let mut partitions = partitions(Throughput::OnDemand);
     assert_eq!(admitted(&mut partitions, millis(0), write("a", 1), 99), 10);
     partitions.remove_table("Flights");
-    assert_eq!(partitions.counts(TABLE, Kind::Write, 0..1), Counts::default());
+    assert_eq!(partitions.statistics().counts(TABLE, Kind::Write, 0..1), Counts::default());
     partitions.set_table(millis(0), "Flights", Throughput::OnDemand, []);
     assert_eq!(admitted(&mut partitions, millis(0), write("a", 1), 99), 10);
 }
@@ -540,11 +540,11 @@ fn tables_and_indexes_are_listed_with_the_throughput_that_they_had_at_the_time()
     partitions.set_table(Duration::from_secs(20), "Airports", provisioned(7), []);
     let resources: Vec<_> = partitions.resources().collect();
     assert_eq!(resources, [Resource::table("Airports"), TABLE], "the index is gone");
-    let at = |second| partitions.throughput(TABLE, second);
+    let at = |second| partitions.statistics().throughput(TABLE, second);
     assert_eq!((at(0), at(9)), (Some(Throughput::OnDemand), Some(Throughput::OnDemand)));
     assert_eq!((at(10), at(u64::MAX)), (Some(provisioned(5)), Some(provisioned(5))));
-    assert_eq!(partitions.throughput(Resource::table("Airports"), 19), None);
-    assert_eq!(partitions.throughput(INDEX, 20), None);
+    assert_eq!(partitions.statistics().throughput(Resource::table("Airports"), 19), None);
+    assert_eq!(partitions.statistics().throughput(INDEX, 20), None);
 }
 
 #[test]
@@ -554,7 +554,7 @@ fn an_old_throughput_is_kept_while_it_may_be_asked_for() {
     for (second, units) in [(1, 1), (2, 2), (history + 2, 3)] {
         partitions.set_table(Duration::from_secs(second), "Flights", provisioned(units), []);
     }
-    let at = |second| partitions.throughput(TABLE, second);
+    let at = |second| partitions.statistics().throughput(TABLE, second);
     assert_eq!((at(0), at(1)), (None, None), "nobody asks for these any more");
     assert_eq!((at(2), at(history + 1)), (Some(provisioned(2)), Some(provisioned(2))));
     assert_eq!(at(history + 2), Some(provisioned(3)));

@@ -136,9 +136,9 @@ fn throttled(
     let kinds = [Kind::Read, Kind::Write];
     let counts = observed.partitions(|partitions| match rule.keys {
         RuleKeys::PartitionKeys => {
-            partitions.throttled_partition_keys(resource, &kinds, seconds, usize::MAX)
+            partitions.statistics().throttled_partition_keys(resource, &kinds, seconds, usize::MAX)
         }
-        RuleKeys::Items => partitions.throttled_items(resource, &kinds, seconds, usize::MAX),
+        RuleKeys::Items => partitions.statistics().throttled_items(resource, &kinds, seconds, usize::MAX),
     });
     let keys = |(key, count): (dynashard_limits::partition::ThrottledKey, u64)| {
         (iter::once(key.partition_key).chain(key.sort_key).collect(), count)

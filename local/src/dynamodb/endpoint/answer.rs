@@ -43,9 +43,9 @@ impl Outcome {
 
 /// The members of a request or an answer. Their values are not looked into.
 #[derive(Debug)]
-pub(super) struct Members<'a>(BTreeMap<String, &'a RawValue>);
+pub(super) struct JsonMembers<'a>(BTreeMap<String, &'a RawValue>);
 
-impl<'a> Members<'a> {
+impl<'a> JsonMembers<'a> {
     /// `None` if the body is not a JSON object.
     pub(super) fn of(body: &'a [u8]) -> Option<Self> {
         serde_json::from_slice(body).ok().map(Self)
@@ -69,13 +69,13 @@ impl<'a> Members<'a> {
 /// The body with one member set to this value; `None` if the body is not a JSON object.
 pub(super) fn with_member(body: &[u8], name: &str, value: &Value) -> Option<Bytes> {
     let value = serde_json::value::to_raw_value(value).ok()?;
-    let mut members = Members::of(body)?;
+    let mut members = JsonMembers::of(body)?;
     members.0.insert(name.to_owned(), &value);
     members.to_body()
 }
 
 /// What a page consumed, as the engine says.
-pub(super) fn consumed(answer: &Members<'_>) -> Option<Units> {
+pub(super) fn consumed(answer: &JsonMembers<'_>) -> Option<Units> {
     let capacity = answer.get::<Value>("ConsumedCapacity")?;
     let capacity_units = capacity["CapacityUnits"].as_f64()?;
     #[expect(

@@ -202,60 +202,9 @@ impl Partitions {
         })
     }
 
-    /// The capacity mode at the end of this second, as far back as counts are kept; `None` where the
-    /// table or index was not there yet.
-    pub fn throughput(&self, resource: Resource<'_>, second: u64) -> Option<Throughput> {
-        self.meter(resource)?.throughput(second)
-    }
-
-    /// What was consumed and throttled in these whole seconds.
-    pub fn counts(&self, resource: Resource<'_>, kind: Kind, seconds: Range<u64>) -> Counts {
-        self.per_second(resource, kind, seconds).map(|(_, counts)| counts).sum()
-    }
-
-    /// What was consumed and throttled, for each second that has counts, in order.
-    pub fn per_second(
-        &self,
-        resource: Resource<'_>,
-        kind: Kind,
-        seconds: Range<u64>,
-    ) -> impl Iterator<Item = (u64, Counts)> {
-        let meter = self.meter(resource).map(|meter| meter.of(kind));
-        meter.into_iter().flat_map(move |side| side.tally.per_second(seconds.clone()))
-    }
-
-    /// The partition keys that were throttled most in these whole seconds, with how often: at most
-    /// `limit`, the most throttled first.
-    ///
-    /// This is the rule `DynamoDBContributorInsights-PKT`. Counts are exact while a second throttles
-    /// at most [`Self::KEYS_PER_SECOND`] keys. Beyond, a key that made up more than its share of a
-    /// second's throttles is never missed, and its count for that second is too high by at most
-    /// that share.
-    pub fn throttled_partition_keys(
-        &self,
-        resource: Resource<'_>,
-        kinds: &[Kind],
-        seconds: Range<u64>,
-        limit: usize,
-    ) -> Vec<(ThrottledKey, u64)> {
-        tally::most_throttled(
-            self.tallies(resource, kinds),
-            |tally| &tally.partition_keys,
-            &seconds,
-            limit,
-        )
-    }
-
-    /// The most throttled items, by partition key and sort key: the rule
-    /// `DynamoDBContributorInsights-SKT`. Demands without a sort key are not among them.
-    pub fn throttled_items(
-        &self,
-        resource: Resource<'_>,
-        kinds: &[Kind],
-        seconds: Range<u64>,
-        limit: usize,
-    ) -> Vec<(ThrottledKey, u64)> {
-        tally::most_throttled(self.tallies(resource, kinds), |tally| &tally.items, &seconds, limit)
+    /// What was admitted and throttled, as CloudWatch tells it.
+    pub fn statistics(&self) -> Statistics<'_> {
+        Statistics { partitions: self }
     }
 
     /// Time does not go back, and whatever is full again needs no memory.
@@ -360,11 +309,6 @@ impl Partitions {
         }
     }
 
-    fn tallies(&self, resource: Resource<'_>, kinds: &[Kind]) -> impl Iterator<Item = &Tally> {
-        let meter = self.meter(resource);
-        kinds.iter().filter_map(move |kind| Some(&meter?.of(*kind).tally))
-    }
-
     fn meter(&self, resource: Resource<'_>) -> Option<&Meter> {
         let table = self.tables.get(resource.table)?;
         match resource.index {
@@ -379,5 +323,78 @@ impl Partitions {
             Some(index) => table.indexes.get_mut(index),
             None => Some(&mut table.own),
         }
+    }
+}
+
+/// What was admitted and throttled.
+#[derive(Debug, Clone, Copy)]
+pub struct Statistics<'a> {
+    partitions: &'a Partitions,
+}
+
+impl<'a> Statistics<'a> {
+    /// The capacity mode at the end of this second, as far back as counts are kept; `None` where the
+    /// table or index was not there yet.
+    pub fn throughput(self, resource: Resource<'_>, second: u64) -> Option<Throughput> {
+        self.partitions.meter(resource)?.throughput(second)
+    }
+
+    /// What was consumed and throttled in these whole seconds.
+    pub fn counts(self, resource: Resource<'_>, kind: Kind, seconds: Range<u64>) -> Counts {
+        self.per_second(resource, kind, seconds).map(|(_, counts)| counts).sum()
+    }
+
+    /// What was consumed and throttled, for each second that has counts, in order.
+    pub fn per_second(
+        self,
+        resource: Resource<'_>,
+        kind: Kind,
+        seconds: Range<u64>,
+    ) -> impl Iterator<Item = (u64, Counts)> + use<'a> {
+        let meter = self.partitions.meter(resource).map(|meter| meter.of(kind));
+        meter.into_iter().flat_map(move |side| side.tally.per_second(seconds.clone()))
+    }
+
+    /// The partition keys that were throttled most in these whole seconds, with how often: at most
+    /// `limit`, the most throttled first.
+    ///
+    /// This is the rule `DynamoDBContributorInsights-PKT`. Counts are exact while a second throttles
+    /// at most [`Partitions::KEYS_PER_SECOND`] keys. Beyond, a key that made up more than its share of a
+    /// second's throttles is never missed, and its count for that second is too high by at most
+    /// that share.
+    pub fn throttled_partition_keys(
+        self,
+        resource: Resource<'_>,
+        kinds: &[Kind],
+        seconds: Range<u64>,
+        limit: usize,
+    ) -> Vec<(ThrottledKey, u64)> {
+        tally::most_throttled(
+            self.tallies(resource, kinds),
+            |tally| &tally.partition_keys,
+            &seconds,
+            limit,
+        )
+    }
+
+    /// The most throttled items, by partition key and sort key: the rule
+    /// `DynamoDBContributorInsights-SKT`. Demands without a sort key are not among them.
+    pub fn throttled_items(
+        self,
+        resource: Resource<'_>,
+        kinds: &[Kind],
+        seconds: Range<u64>,
+        limit: usize,
+    ) -> Vec<(ThrottledKey, u64)> {
+        tally::most_throttled(self.tallies(resource, kinds), |tally| &tally.items, &seconds, limit)
+    }
+
+    fn tallies(
+        self,
+        resource: Resource<'_>,
+        kinds: &'a [Kind],
+    ) -> impl Iterator<Item = &'a Tally> {
+        let meter = self.partitions.meter(resource);
+        kinds.iter().filter_map(move |kind| Some(&meter?.of(*kind).tally))
     }
 }

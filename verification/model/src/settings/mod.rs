@@ -92,7 +92,7 @@ impl SettingsModel {
 
     /// The longest wait of all.
     fn longest_wait(&self) -> u8 {
-        self.environments.iter().map(|term| term.settle_time()).max().unwrap_or(0)
+        self.environments.iter().map(|term| term.leases_end()).max().unwrap_or(0)
     }
 
     /// Whether an environment stands on a lease of the directory; under a mutation it is enough that it once did.
@@ -106,7 +106,7 @@ impl SettingsModel {
             return false;
         };
         let by = if self.has(Mutation::WaitByOwnTerm) { environment.term } else { longest };
-        self.stands(environment, Mutation::DecideByOldDirectory) && seen >= by.settle_time()
+        self.stands(environment, Mutation::DecideByOldDirectory) && seen >= by.leases_end()
     }
 
     /// Whether every lease has ended that was taken under a term that is accepted no more.
@@ -116,7 +116,7 @@ impl SettingsModel {
             Some(Mutation::ShortenAfterOneLease) => 1,
             _ => Self::LEASES_IN_A_ROW,
         };
-        let wait = leases * state.directory.longest.settle_time();
+        let wait = leases * state.directory.longest.leases_end();
         is_to_shorten(state.directory) && state.waited.is_some_and(|waited| waited >= wait)
     }
 

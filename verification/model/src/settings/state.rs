@@ -61,7 +61,7 @@ pub(super) enum Standing {
 
 impl Term {
     /// T': a lease of this term has ended so long after it began, by the clock of whoever waits for it.
-    pub(super) fn settle_time(self) -> u8 {
+    pub(super) fn leases_end(self) -> u8 {
         self.0 + 1
     }
 }
@@ -99,7 +99,7 @@ impl Environment {
 
     /// Whether its lease of the directory lives.
     pub(super) fn is_leased(self) -> bool {
-        matches!(self.directory, Standing::Leased { age, .. } if age < self.term.settle_time())
+        matches!(self.directory, Standing::Leased { age, .. } if age < self.term.leases_end())
     }
 
     /// The longest term as its last read says, if its own was accepted then.
@@ -112,7 +112,7 @@ impl Environment {
 
     /// A tick passes. What was read of the directory is remembered beyond its lease only if that makes a difference.
     pub(super) fn grow_older(&mut self, remembers: bool) {
-        let end = self.term.settle_time();
+        let end = self.term.leases_end();
         self.stable = self.stable.map(|age| age + 1).filter(|age| *age < end);
         if let Standing::Leased { age, .. } = &mut self.directory {
             *age = end.min(*age + 1);

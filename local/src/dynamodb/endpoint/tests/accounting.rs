@@ -43,7 +43,7 @@ fn consumed(rig: &Rig) -> [u64; 3] {
     rig.endpoint.observed().partitions(|partitions| {
         [None, Some("ByDay"), Some("ByHour")].map(|index| {
             let resource = Resource { table: "Flights", index };
-            let of = |kind| partitions.counts(resource, kind, 0..u64::MAX).consumed;
+            let of = |kind| partitions.statistics().counts(resource, kind, 0..u64::MAX).consumed;
             (of(Kind::Read) + of(Kind::Write)).as_halves()
         })
     })

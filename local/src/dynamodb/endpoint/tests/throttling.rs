@@ -116,7 +116,7 @@ async fn only_the_partition_that_is_hot_throttles() {
     let keys = rig.endpoint.observed().partitions(|partitions| {
         let table = dynashard_limits::partition::Resource::table("Flights");
         let writes = [dynashard_limits::partition::Kind::Write];
-        partitions.throttled_partition_keys(table, &writes, 0..u64::MAX, 25)
+        partitions.statistics().throttled_partition_keys(table, &writes, 0..u64::MAX, 25)
     });
     let keys: Vec<_> =
         keys.iter().map(|(key, times)| (key.partition_key.as_str(), *times)).collect();

@@ -275,7 +275,7 @@ async fn regression_an_invalid_request_is_not_throttled_first() {
         let writes = Resource::table("Flights");
         rig.endpoint
             .observed()
-            .partitions(|partitions| partitions.counts(writes, Kind::Write, 0..u64::MAX))
+            .partitions(|partitions| partitions.statistics().counts(writes, Kind::Write, 0..u64::MAX))
     };
     let before = counted();
     for (operation, body) in invalid() {
