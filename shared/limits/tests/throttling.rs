@@ -315,7 +315,8 @@ fn a_table_on_demand_that_is_not_warm_throttles_though_its_partitions_have_room(
     assert_eq!(spread(&mut partitions, now), 25, "it saves nothing up");
     let refusal = partitions.admit(now, &[write("x", 1)]).expect_err("the whole is used up");
     assert_eq!(refusal.first().reason, "TableWriteKeyRangeThroughputExceeded");
-    let throttled = partitions.statistics().throttled_partition_keys(TABLE, &[Kind::Write], 300..301, 99);
+    let throttled =
+        partitions.statistics().throttled_partition_keys(TABLE, &[Kind::Write], 300..301, 99);
     assert!(throttled.iter().any(|(key, _)| key.partition_key == "x"), "{throttled:?}");
     assert_eq!(admitted(&mut partitions, now, index_write("x", 1), 99), 10, "its own partition's");
     assert_eq!(admitted(&mut partitions, now, read("x", 1), 99), 99, "reads are metered alone");
@@ -433,7 +434,8 @@ fn counts_are_kept_by_the_second() {
     assert_eq!(counts(1..2), Counts::default());
     assert_eq!(counts(0..3).throttles(), 4);
     assert_eq!(counts(0..3).consumed, Units::whole(20));
-    let seconds: Vec<_> = partitions.statistics().per_second(TABLE, Kind::Write, 0..u64::MAX).collect();
+    let seconds: Vec<_> =
+        partitions.statistics().per_second(TABLE, Kind::Write, 0..u64::MAX).collect();
     assert_eq!(seconds, [(0, first), (2, third)]);
     // Nothing was read, and no range is wrong.
     assert_eq!(partitions.statistics().counts(TABLE, Kind::Read, 0..3), Counts::default());
@@ -450,11 +452,13 @@ fn old_counts_and_keys_go() {
         partitions.admit(Duration::from_secs(second), &[write("a", 1)]).expect_err("in debt");
     };
     let keys = |partitions: &Partitions| {
-        let keys = partitions.statistics().throttled_partition_keys(TABLE, &[Kind::Write], 0..u64::MAX, 9);
+        let keys =
+            partitions.statistics().throttled_partition_keys(TABLE, &[Kind::Write], 0..u64::MAX, 9);
         keys.iter().map(|(_, throttles)| throttles).sum::<u64>()
     };
-    let throttles =
-        |partitions: &Partitions| partitions.statistics().counts(TABLE, Kind::Write, 0..u64::MAX).throttles();
+    let throttles = |partitions: &Partitions| {
+        partitions.statistics().counts(TABLE, Kind::Write, 0..u64::MAX).throttles()
+    };
     throttle(&mut partitions, 0);
     throttle(&mut partitions, Partitions::KEY_HISTORY_SECS - 1);
     assert_eq!((keys(&partitions), throttles(&partitions)), (2, 2));
@@ -512,7 +516,8 @@ fn a_hot_key_is_found_among_more_keys_than_are_kept() {
             let _ = partitions.admit(millis(0), &[write("hot", 1)]);
         }
     }
-    let keys = partitions.statistics().throttled_partition_keys(TABLE, &[Kind::Write], 0..1, usize::MAX);
+    let keys =
+        partitions.statistics().throttled_partition_keys(TABLE, &[Kind::Write], 0..1, usize::MAX);
     assert_eq!(keys.len(), Partitions::KEYS_PER_SECOND);
     let (hottest, throttles) = &keys[0];
     assert_eq!(hottest, &key("hot", None));

@@ -138,7 +138,9 @@ fn throttled(
         RuleKeys::PartitionKeys => {
             partitions.statistics().throttled_partition_keys(resource, &kinds, seconds, usize::MAX)
         }
-        RuleKeys::Items => partitions.statistics().throttled_items(resource, &kinds, seconds, usize::MAX),
+        RuleKeys::Items => {
+            partitions.statistics().throttled_items(resource, &kinds, seconds, usize::MAX)
+        }
     });
     let keys = |(key, count): (dynashard_limits::partition::ThrottledKey, u64)| {
         (iter::once(key.partition_key).chain(key.sort_key).collect(), count)

@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use serde_json::{Value, json};
 
-use super::answer::{Members, Outcome, consumed, merge_unprocessed, with_member};
+use super::answer::{JsonMembers, Outcome, consumed, merge_unprocessed, with_member};
 use super::call::{BatchForm, Request, Unit};
 use super::cost::{Charge, ItemWork, PageWork};
 use super::meter::Meter;
@@ -254,8 +254,9 @@ impl Admitted {
 impl Left {
     /// The answer to the part that was admitted, with this one as unprocessed.
     fn add_to(self, answer: &[u8]) -> Option<Bytes> {
-        let mut unprocessed =
-            Members::of(answer).and_then(|members| members.get(self.member)).unwrap_or(json!({}));
+        let mut unprocessed = JsonMembers::of(answer)
+            .and_then(|members| members.get(self.member))
+            .unwrap_or(json!({}));
         merge_unprocessed(&mut unprocessed, self.unprocessed);
         with_member(answer, self.member, &unprocessed)
     }
@@ -264,7 +265,7 @@ impl Left {
 /// What a page cost, and its answer without what only the endpoint has asked for.
 fn page_due(page: &PageWork, outcome: Outcome, answer: &[u8]) -> (Vec<Charge>, Option<Bytes>) {
     let members = match outcome {
-        Outcome::Done => Members::of(answer),
+        Outcome::Done => JsonMembers::of(answer),
         Outcome::Unknown => None,
         Outcome::ConditionFailed | Outcome::Invalid => return (Vec::new(), None),
     };

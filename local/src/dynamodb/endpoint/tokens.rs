@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::sync::OwnedMutexGuard;
 
-use super::answer::Members;
+use super::answer::JsonMembers;
 use super::refusal::Refusal;
 
 /// The token of a `TransactWriteItems`, and what it belongs to.
@@ -32,7 +32,7 @@ impl Token {
         if operation != "TransactWriteItems" {
             return None;
         }
-        let mut members = Members::of(body)?;
+        let mut members = JsonMembers::of(body)?;
         let text: String = members.get("ClientRequestToken")?;
         let actions: Value = members.get("TransactItems")?;
         if !(1..=MAX_TOKEN).contains(&text.len()) {

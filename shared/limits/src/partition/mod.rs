@@ -389,11 +389,7 @@ impl<'a> Statistics<'a> {
         tally::most_throttled(self.tallies(resource, kinds), |tally| &tally.items, &seconds, limit)
     }
 
-    fn tallies(
-        self,
-        resource: Resource<'_>,
-        kinds: &'a [Kind],
-    ) -> impl Iterator<Item = &'a Tally> {
+    fn tallies(self, resource: Resource<'_>, kinds: &'a [Kind]) -> impl Iterator<Item = &'a Tally> {
         let meter = self.partitions.meter(resource);
         kinds.iter().filter_map(move |kind| Some(&meter?.of(*kind).tally))
     }

@@ -273,9 +273,9 @@ async fn regression_an_invalid_request_is_not_throttled_first() {
     let rig = exhausted().await;
     let counted = || {
         let writes = Resource::table("Flights");
-        rig.endpoint
-            .observed()
-            .partitions(|partitions| partitions.statistics().counts(writes, Kind::Write, 0..u64::MAX))
+        rig.endpoint.observed().partitions(|partitions| {
+            partitions.statistics().counts(writes, Kind::Write, 0..u64::MAX)
+        })
     };
     let before = counted();
     for (operation, body) in invalid() {
