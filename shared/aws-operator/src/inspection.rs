@@ -357,7 +357,7 @@ impl Inspector {
         self.try_read(read, table, &schema.partition_key_name, key_of_nobody(schema)).await
     }
 
-    /// As [`Operator::try_main`], of the metadata table. A scan reads one item, and drops it.
+    /// As [`Self::try_main`], of the metadata table. A scan reads one item, and drops it.
     pub async fn try_metadata(
         &self,
         read: TrialRead,

@@ -90,7 +90,7 @@ impl<S: Store> Client<S> {
         &self,
         query: &CollectionQuery,
     ) -> impl Stream<Item = Result<T, ClientError>> {
-        let begin = Moment { query: query.clone(), items: VecDeque::new(), next: Next::First };
+        let begin = Reading { query: query.clone(), items: VecDeque::new(), next: Next::First };
         try_unfold(begin, async move |mut reading| {
             loop {
                 if let Some(item) = reading.items.pop_front() {
@@ -119,7 +119,7 @@ impl<S: Store> Client<S> {
 }
 
 /// How far a query has come.
-struct Moment {
+struct Reading {
     query: CollectionQuery,
     /// What is left of the page.
     items: VecDeque<Box<RawValue>>,

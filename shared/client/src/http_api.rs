@@ -82,7 +82,7 @@ impl HttpApi {
     }
 
     /// With signed requests, for an API that asks for IAM: a signer of the service `execute-api`, from
-    /// [`Operator::signer`](dynashard_aws_operator::Operator::signer).
+    /// [`RequestSigner::of`].
     #[must_use]
     pub fn signed(self, signer: RequestSigner) -> Self {
         Self { signer: Some(signer), ..self }

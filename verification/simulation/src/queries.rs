@@ -16,7 +16,7 @@ use crate::world::{Process, Reply, World};
 type Row = (SortKey, StoredItem);
 
 /// One page that was answered.
-struct ListPage {
+struct Page {
     begun: Duration,
     ended: Duration,
     rows: Vec<Row>,
@@ -40,7 +40,7 @@ pub(crate) async fn query(world: &World, process: &Process<Reader>, collection: 
         match reply {
             Reply::Answer(Ok(page)) => {
                 let begun = begun.saturating_sub(lag);
-                pages.push(ListPage { begun, ended, rows: page.items });
+                pages.push(Page { begun, ended, rows: page.items });
                 query.cursor = page.cursor;
                 if query.cursor.is_none() {
                     break true;
@@ -102,13 +102,7 @@ fn draw_query(world: &World, collection: &Collection) -> Query {
 /// read; and one that is missing was absent at some moment while the page was read that passed its
 /// place. So a query is a read of each item by itself.
 /// Invariants I5, I30.
-fn judge(
-    world: &World,
-    collection: &Collection,
-    query: &Query,
-    pages: &[ListPage],
-    is_complete: bool,
-) {
+fn judge(world: &World, collection: &Collection, query: &Query, pages: &[Page], is_complete: bool) {
     let mut history = world.history();
     let rows = || pages.iter().flat_map(|page| &page.rows).map(|(sort, _)| sort);
     let returned = rows().collect::<BTreeSet<_>>();
@@ -148,7 +142,7 @@ fn judge(
 fn passed(
     sort: &SortKey,
     query: &Query,
-    pages: &[ListPage],
+    pages: &[Page],
     is_complete: bool,
 ) -> Option<(Duration, Duration)> {
     let (first, last) = (pages.first()?, pages.last()?);

@@ -161,10 +161,10 @@ impl Input {
         Ok(inference.numbers())
     }
 
-    fn start(&self, file: &InputFile, keys: &Keys) -> Result<(Moment, Tally), Failure> {
+    fn start(&self, file: &InputFile, keys: &Keys) -> Result<(Reading, Tally), Failure> {
         let (input, tally) = open(&file.path).map_err(|e| failed(&file.path, &e))?;
         if self.format != Format::Csv {
-            return Ok((Moment::Json(Lines::new(input)), tally));
+            return Ok((Reading::Json(Lines::new(input)), tally));
         }
         let records = Records::new(input).map_err(|e| failed(&file.path, &e))?;
         for key in [&keys.partition, &keys.sort] {
@@ -176,7 +176,7 @@ impl Input {
                 return Err(bad(&file.path, &why));
             }
         }
-        Ok((Moment::Csv(records), tally))
+        Ok((Reading::Csv(records), tally))
     }
 }
 
@@ -185,7 +185,7 @@ pub(super) struct Rows<'a> {
     input: &'a Input,
     keys: &'a Keys,
     numbers: &'a BTreeSet<String>,
-    open: Option<(Moment, Tally)>,
+    open: Option<(Reading, Tally)>,
     /// How many rows the present file and all files have had.
     of_file: u64,
     of_all: u64,
@@ -199,7 +199,7 @@ pub(super) struct Rows<'a> {
 
 type FileRecords = Records<Box<dyn BufRead>>;
 
-enum Moment {
+enum Reading {
     Json(Lines<Box<dyn BufRead>>),
     Csv(FileRecords),
 }
@@ -217,13 +217,13 @@ impl Rows<'_> {
             };
             let is_export = self.input.format == Format::DynamodbExport;
             let row = match reading {
-                Moment::Json(lines) => {
+                Reading::Json(lines) => {
                     let line = lines.next().map_err(|e| failed(&file.path, &e))?;
                     line.map(|(line, text)| {
                         (line, text.and_then(|text| json::attributes_of(text, is_export)))
                     })
                 }
-                Moment::Csv(records) => {
+                Reading::Csv(records) => {
                     let record = records.next().map_err(|e| failed(&file.path, &e))?;
                     let (numbers, keys) = (self.numbers, self.keys);
                     let attributes =

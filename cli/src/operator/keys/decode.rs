@@ -37,7 +37,7 @@ Examples:
   dynashard keys decode user.v1.User:abc:11 --separator : --json";
 
 #[derive(Serialize)]
-struct Moment {
+struct Reading {
     form: &'static str,
     separator: &'static str,
     pk: String,
@@ -58,7 +58,7 @@ pub(super) fn run(args: &DecodeArgs, output: &mut Output) -> Result<Ended, Failu
                 if args.separator.is_none()
                     && separator != Separator::default()
                     && pk.as_str() == args.key => {}
-            Ok((pk, shard)) => readings.push(Moment {
+            Ok((pk, shard)) => readings.push(Reading {
                 form: "dynashard",
                 separator: separator.as_str(),
                 pk: pk.to_string(),
@@ -67,7 +67,7 @@ pub(super) fn run(args: &DecodeArgs, output: &mut Output) -> Result<Ended, Failu
             Err(error) => refused = Some(error),
         }
         for (form, affix) in [("suffix", Affix::Suffix), ("prefix", Affix::Prefix)] {
-            readings.extend(by_hand(&args.key, separator, affix).map(|(pk, shard)| Moment {
+            readings.extend(by_hand(&args.key, separator, affix).map(|(pk, shard)| Reading {
                 form,
                 separator: separator.as_str(),
                 pk,
@@ -81,7 +81,7 @@ pub(super) fn run(args: &DecodeArgs, output: &mut Output) -> Result<Ended, Failu
     output.text(format!("{:10} {:9} {:>11}  partition key", "form", "separator", "shard"));
     for reading in &readings {
         let shard = reading.shard.map_or_else(|| "the first".to_owned(), |shard| shard.to_string());
-        let Moment { form, separator, pk, .. } = reading;
+        let Reading { form, separator, pk, .. } = reading;
         output.text(format!("{form:10} {separator:9} {shard:>11}  {pk}"));
         output.json(reading);
     }

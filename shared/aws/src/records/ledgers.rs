@@ -124,11 +124,12 @@ pub(super) fn decode_decisions(
         for (name, field) in numbers(&mut record) {
             *field = fields.get(name)?;
         }
+        // What cannot be read of these is left out.
         for (name, field) in optional_texts(&mut record) {
-            *field = fields.optional(name)?;
+            *field = fields.optional(name).unwrap_or_default();
         }
         for (name, field) in optional_numbers(&mut record) {
-            *field = fields.optional(name)?;
+            *field = fields.optional(name).unwrap_or_default();
         }
         Ok(record)
     });

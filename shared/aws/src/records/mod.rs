@@ -21,6 +21,7 @@ use dynashard_core::ports::{
 use dynashard_core::{Addition, Counted, DecisionHistory, Ledger, LedgerKind, TableSchema};
 use dynashard_keys::{PartitionKey, RESERVED_PREFIX};
 
+use crate::attributes::number;
 use crate::error::{Refused, of_read, of_write};
 use crate::interceptors::DateProbe;
 use crate::records::codec::{Fill, Item, Reader};
@@ -276,7 +277,7 @@ impl DynamoRecordStore {
             RecordKey::Decisions(of) => Record::Decisions(ledgers::decode_decisions(of, &item)?),
             RecordKey::Grant(_) => {
                 let what = "the item of a grant";
-                Record::Grant(Counted(Reader { what, item: &item }.get(COUNTED)?))
+                Record::Grant(Counted(Reader { what, item: &item }.or_default(COUNTED)?))
             }
         })
     }
@@ -328,12 +329,14 @@ impl Condition {
                 condition.names.insert("#pk".to_owned(), partition_key_name.to_owned());
             }
             Seen::Record(seen) => {
-                let item = encode(seen);
-                let terms = lock(seen).iter().filter_map(|name| {
+                let terms = lock(seen).into_iter().map(|(name, value)| {
                     let (placeholder, seen) = (condition.name(name), format!(":seen_{name}"));
+                    let Some(value) = value else {
+                        return format!("attribute_not_exists({placeholder})");
+                    };
                     let term = format!("{placeholder} = {seen}");
-                    condition.values.insert(seen, item.get(*name)?.clone());
-                    Some(term)
+                    condition.values.insert(seen, value);
+                    term
                 });
                 condition.text = Some(terms.collect::<Vec<_>>().join(" AND "));
             }
@@ -377,7 +380,7 @@ fn encode(record: &Record) -> Item {
         Record::Decisions(history) => ledgers::encode_decisions(history),
         Record::Grant(Counted(hashes)) => {
             let mut item = Item::new();
-            item.put(COUNTED, hashes);
+            item.put_unless_default(COUNTED, hashes);
             item
         }
         // Ledgers are added to, and never changed.
@@ -385,16 +388,18 @@ fn encode(record: &Record) -> Item {
     }
 }
 
-/// The attributes that must be as they were seen for a record to be changed ([`Record::lock`]).
-fn lock(record: &Record) -> &'static [&'static str] {
-    match record {
+/// The attributes that must be as they were seen for a record to be changed, each with what it must be ([`Record::lock`]).
+/// `None`: it must not be there.
+fn lock(record: &Record) -> Vec<(&'static str, Option<AttributeValue>)> {
+    let names = match record {
         Record::Directory(_) => directory::LOCK,
         Record::Collection(_) => collection::LOCK,
         Record::Job(_) => job::LOCK,
         Record::Decisions(_) => ledgers::LOCK,
-        Record::Grant(_) => &[COUNTED],
+        Record::Grant(_) => return vec![(COUNTED, encode(record).remove(COUNTED))],
         Record::Call(_) | Record::Ledger(_) => &[],
-    }
+    };
+    names.iter().copied().zip(record.lock().into_iter().map(|value| Some(number(value)))).collect()
 }
 
 /// The attributes that a record has only at times.

@@ -42,3 +42,23 @@ impl Counted {
         (!hashes.insert(hash) || has_room).then_some(Self(hashes))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_collection_counts_once_up_to_the_bound_of_the_grant() {
+        let grant = |most| Grant::new("tenant", NonZeroU32::new(most).expect("not zero"));
+        let one = Counted::default().with(7, &grant(2)).expect("the first");
+        assert_eq!(one.with(7, &grant(2)), Some(one.clone()));
+        let two = one.with(8, &grant(2)).expect("the second");
+        assert_eq!(two.with(9, &grant(2)), None);
+        assert_eq!(
+            two.with(8, &grant(1)),
+            Some(two.clone()),
+            "it is counted, whatever is allowed now"
+        );
+        assert_eq!(two.with(9, &grant(3)).map(|three| three.0.len()), Some(3));
+    }
+}

@@ -97,11 +97,3 @@ pub struct ListPage<T> {
     /// at the end.
     pub next: Option<String>,
 }
-
-impl<T> ListPage<T> {
-    /// The page with other entries.
-    pub fn map<U>(self, each: impl FnMut(T) -> U) -> ListPage<U> {
-        let Self { entries, damaged, next } = self;
-        ListPage { entries: entries.into_iter().map(each).collect(), damaged, next }
-    }
-}

@@ -2,14 +2,14 @@
 
 use crate::model::decision::{CountChange, Decision, Outcome};
 use crate::model::error::Error;
-use crate::model::history::{DecidedBy, DecisionHistory};
+use crate::model::history::DecidedBy;
 use crate::model::lease::Deadline;
 use crate::model::metadata::CollectionMetadata;
 use crate::model::policy::{Hindrance, ScalingMode};
-use crate::ports::Change;
+use crate::ports::{Change, StoreError};
 use crate::usecases::directory::{BeginOutcome, Changes, Directory, TurnedRound};
 use crate::usecases::main_table::fit_one_shard;
-use crate::usecases::records::Revision;
+use crate::usecases::retry::error_of;
 
 /// Begins the change that was decided on, if `mode` is on. Of all who try at the same time, one
 /// succeeds: the change is conditional on `seen`. Returns what became of it, and the decision, with what
@@ -51,7 +51,8 @@ pub(crate) async fn begin_decided(
     })
 }
 
-/// Adds a decision to the history of its collection, unless that says the same already.
+/// Adds a decision to the history of its collection, unless that says the same already. Histories are for people, so whoever
+/// notes something else at the same moment goes first, and nobody waits for it.
 pub(crate) async fn note(
     directory: &Directory,
     decision: &Decision,
@@ -59,14 +60,18 @@ pub(crate) async fn note(
     by: DecidedBy,
     deadline: Deadline,
 ) -> Result<(), Error> {
-    let partition = &decision.partition;
-    let add = |seen: Option<DecisionHistory>| {
-        let seen = seen.unwrap_or_default();
+    const ATTEMPTS: u32 = 3;
+    let (records, partition) = (directory.records(), &decision.partition);
+    for _ in 0..ATTEMPTS {
+        let seen = records.decisions(partition, deadline).await?;
         let now_secs = directory.now().epoch_secs();
-        Ok(seen.with(decision, outcome, by, now_secs).map_or(Revision::Keep(()), |next| {
-            Revision::commit(Change::of_decisions(partition, &seen, next), ())
-        }))
-    };
-    let contended = "the history of decisions kept changing";
-    directory.records().revise(partition, add, contended, deadline).await
+        let Some(next) = seen.with(decision, outcome, by, now_secs) else { return Ok(()) };
+        let change = Change::of_decisions(partition, &seen, next);
+        match records.commit(&[change], deadline).await {
+            Ok(_) => return Ok(()),
+            Err(StoreError::ConditionFailed { .. }) => {}
+            Err(error) => return Err(error_of(error)),
+        }
+    }
+    Ok(())
 }

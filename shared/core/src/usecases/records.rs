@@ -60,7 +60,7 @@ impl<'a> Records<'a> {
         self.read_once(partition, deadline).await
     }
 
-    /// One page of a list.
+    /// One page of a list. What is being resharded is asked for until it comes; the others can wait for the next time.
     pub async fn list(
         self,
         list: List,
@@ -68,7 +68,12 @@ impl<'a> Records<'a> {
         deadline: Deadline,
     ) -> Result<ListPage<Listed>, Error> {
         let request = || self.context.record_store().list(list, after);
-        self.context.attempts(deadline).make(request, NOT_IN_TIME).await
+        match list {
+            List::Resharding => self.context.attempts(deadline).make(request, NOT_IN_TIME).await,
+            List::Grown | List::Decisions => {
+                once(self.context.clock(), deadline, request(), NOT_IN_TIME).await
+            }
+        }
     }
 
     /// One page of all collections.
@@ -163,8 +168,8 @@ impl<'a> Records<'a> {
         answer.unwrap_or_else(|| Err(StoreError::OutcomeUnknown(why.to_owned())))
     }
 
-    /// Reads a record and changes it as `revision` says, again and again where others have changed it meanwhile, or where
-    /// nobody knows what has become of the change. `contended` says so when the time is over.
+    /// Reads a record and changes it as `revision` says, again and again where others have changed it meanwhile, of which
+    /// `contended` tells when the time is over, or where nobody knows what has become of the change.
     pub(crate) async fn revise<R: Stored, T>(
         self,
         of: &R::Of,
@@ -182,9 +187,11 @@ impl<'a> Records<'a> {
             };
             match self.commit(&[*change], deadline).await {
                 Ok(_) => return Ok(told),
-                Err(StoreError::ConditionFailed { .. } | StoreError::OutcomeUnknown(_)) => {
+                Err(StoreError::ConditionFailed { .. }) => {
                     attempts.pause(Error::new(Code::Contended, contended)).await?;
                 }
+                // The next read shows it.
+                Err(StoreError::OutcomeUnknown(why)) => attempts.pause(Error::fault(why)).await?,
                 Err(error) => attempts.pause(refusal(error)?).await?,
             }
         }

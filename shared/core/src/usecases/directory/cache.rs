@@ -208,7 +208,7 @@ impl Directory {
             let mut cache = self.lock();
             if let Some(known) = cache.get(partition) {
                 if known.lease.is_fresh(now)
-                    && !known.is_move_due(self.lease.waits().leases_end, now)
+                    && !known.is_move_due(|| self.lease.waits().leases_end, now)
                 {
                     return Some(known.clone());
                 }
@@ -284,12 +284,12 @@ impl Known {
 
     /// Whether the new shards of a growth may be in force, of which the metadata says that they will be so long after
     /// it was published. Without another look an environment would keep its writes away from them for most of a lease.
-    fn is_move_due(&self, leases_end: Duration, now: Moment) -> bool {
+    fn is_move_due(&self, leases_end: impl Fn() -> Duration, now: Moment) -> bool {
         if !matches!(self.metadata.phase, Phase::Forward { .. }) {
             return false;
         }
         let published = Duration::from_secs(self.metadata.last_updated_secs);
-        let due = published + leases_end;
+        let due = published + leases_end();
         let read = self.lease.since().wall;
         // A rebalancer that is late is likely to stay so: the pauses between looks grow with its delay.
         let pause = (read.saturating_sub(due) / 2).max(LOOK_AGAIN);

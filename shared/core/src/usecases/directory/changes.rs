@@ -251,11 +251,11 @@ impl<'a> Changes<'a> {
     ) -> Result<TurnedRound, Error> {
         let partition = &metadata.partition;
         let turn = |job: Option<Job>| {
+            let checked = job.as_ref().map(|job| self.directory.records().check(job));
+            checked.unwrap_or(Ok(())).map_err(error_of)?;
             let Some(job) = job.filter(|job| job.generation == metadata.generation) else {
                 return Ok(Revision::Keep(TurnedRound::Overtaken));
             };
-            let checked = self.directory.records().check(&job);
-            checked.map_err(error_of)?;
             if job.then == then {
                 return Ok(Revision::Keep(TurnedRound::Before));
             }

@@ -77,7 +77,7 @@ impl Limits {
     }
 }
 
-/// A probe is read first where it reads less than half of this part of what the pilot would.
+/// A probe is read first where it is at most two of so many parts of what the pilot would read.
 const LEAST_SPARED: usize = 5;
 
 /// How many deviations above its mean a destination is asked for behind a probe.

@@ -318,7 +318,7 @@ mod tests {
     use crate::usecases::query::page::PageBudget;
 
     #[test]
-    fn a_lane_is_asked_for_its_share_and_two_deviations() {
+    fn a_feed_is_asked_for_its_share_and_two_deviations() {
         assert_eq!(feed_limit(100, 1), 100);
         assert_eq!(feed_limit(100, 16), 12); // 6.25 + 2 * 2.5 = 11.25
         assert_eq!(feed_limit(1_000, 16), 79);

@@ -107,7 +107,7 @@ impl Walk {
 
     /// The feeds to read on in, once one of them has run dry. Feeds that are about to run dry are read
     /// too, so that they do not do so one after the other.
-    fn lanes_to_read(&self) -> Vec<usize> {
+    fn feeds_to_read(&self) -> Vec<usize> {
         if !self.feeds.iter().any(Feed::is_dry) {
             return Vec::new();
         }
@@ -230,7 +230,7 @@ impl Verifier {
         let limit = walk.limit;
         let placement = walk.view.metadata.placement;
         let ttl_attributes = &self.directory.lease().ttl_attributes();
-        let requests = walk.lanes_to_read().into_iter().map(|at| {
+        let requests = walk.feeds_to_read().into_iter().map(|at| {
             let Feed { shard, next, .. } = &walk.feeds[at];
             let deadline = self.deadline(options);
             async move {
@@ -385,6 +385,6 @@ mod tests {
         let mut walk = walk(&[&["a", "c"], &["b", "d"]], false);
         let merged = merged(&mut walk);
         assert_eq!(merged.last().map(|(sort, _)| sort.as_str()), Some("c"), "{merged:?}");
-        assert_eq!(walk.lanes_to_read(), [0, 1], "one is dry, the other nearly");
+        assert_eq!(walk.feeds_to_read(), [0, 1], "one is dry, the other nearly");
     }
 }
