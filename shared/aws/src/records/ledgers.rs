@@ -111,6 +111,7 @@ pub(super) fn decode_decisions(
 ) -> Result<DecisionHistory, StoreError> {
     let what = format!("the item of the decisions about {partition:?}");
     let whole = Reader { what: &what, item };
+    let rev = whole.get(REV)?;
     let Some(AttributeValue::L(list)) = item.get(DECISIONS) else {
         return Err(whole.wrong(DECISIONS, "is missing or is not a list"));
     };
@@ -134,7 +135,7 @@ pub(super) fn decode_decisions(
         Ok(record)
     });
     let records = records.collect::<Result<Vec<_>, StoreError>>()?;
-    Ok(DecisionHistory { rev: whole.get(REV)?, records })
+    Ok(DecisionHistory { rev, records })
 }
 
 fn texts(record: &mut DecisionRecord) -> [(&'static str, &mut String); 6] {
