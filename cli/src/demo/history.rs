@@ -202,6 +202,35 @@ impl History {
         })
     }
 
+    /// When the last write was offered, in seconds.
+    pub(super) fn load_secs(&self) -> f64 {
+        self.samples.get(self.load_end()).map_or(0.0, |sample| sample.at.as_secs_f64())
+    }
+
+    /// From when on each key took what was offered to it, until the last offer and beginning with the next seconds. None if
+    /// it did not in the end. A count has to be in force for that: at first a partition gives what it had saved up.
+    pub(super) fn relieved_secs(&self) -> Option<f64> {
+        /// What is absorbed comes in batches, and so do samples.
+        const RULE: SettledRule = SettledRule { quiet: Duration::from_secs(3), least_share: 0.95 };
+        let end = self.load_end();
+        let settled = Duration::from_secs_f64(self.last_step()?);
+        let is_relieved = |from: &usize| {
+            let until = self.samples[*from].at + RULE.quiet;
+            let soon = self.samples.partition_point(|sample| sample.at < until);
+            soon <= end && [soon, end].iter().all(|to| self.is_absorbed(*from, *to, RULE))
+        };
+        let relieved =
+            (0..end).filter(|from| self.samples[*from].at >= settled).find(is_relieved)?;
+        Some(self.samples[relieved].at.as_secs_f64())
+    }
+
+    /// The first sample after which nothing more was offered.
+    fn load_end(&self) -> usize {
+        let offered = |sample: &Sample| sample.counts(None).0;
+        let all = self.samples.last().map_or(0, offered);
+        self.samples.partition_point(|sample| offered(sample) < all)
+    }
+
     /// The shard counts of a key, in the order in which they came into force.
     pub(super) fn steps(&self, key: usize) -> Vec<Step> {
         let mut steps = Vec::<Step>::new();
@@ -419,6 +448,19 @@ mod tests {
             seen(&[(0, Collection::COLD), (400, Collection::COLD), (200, Collection::COLD)]);
         assert_eq!(history.first_throttle(0), Some(Duration::from_secs(1)));
         assert_eq!(seen(&[(0, Collection::COLD)]).first_throttle(0), None);
+    }
+
+    #[test]
+    fn regression_settled_counts_passed_for_relief() {
+        let taken = [0, 200, 200, 200, 200, 800, 900, 800, 0, 1_600, 800];
+        let mut history = history(&taken.map(|taken| (taken, 8)));
+        // The machine stood still for a second, and made up for it.
+        assert_eq!(history.relieved_secs(), Some(4.0));
+        let last = history.samples[10].clone();
+        history.samples.push(Sample { at: Duration::from_secs(60), ..last });
+        assert_eq!((history.load_secs(), history.relieved_secs()), (10.0, Some(4.0)));
+        history.samples.truncate(6);
+        assert_eq!(history.relieved_secs(), None);
     }
 
     #[test]

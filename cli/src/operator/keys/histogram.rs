@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::path::PathBuf;
 
 use dynashard_keys::ItemKey;
+use dynashard_planning::figure::count;
 use serde::Serialize;
 
 use super::chart;
@@ -106,9 +107,17 @@ pub(super) fn run(args: &HistogramArgs, output: &mut Output) -> Result<Ended, Fa
     }
     let report = report((pk, of), args.rule, &shards, &keys, &sample);
     if let Some(path) = &args.chart {
-        let title =
-            format!("{} rows over {} shards, rule {}", report.rows, report.shards, report.rule);
-        drawing::write(path, chart::draw(&title, report.first_shard, &report.counts))?;
+        let Report { rows, shards, rule, busiest, .. } = report;
+        let verdict = report.verdict();
+        let title = format!("{} rows over {shards} shards by {rule}: {verdict}", count(rows));
+        let histogram = chart::Histogram {
+            title: &title,
+            shows: &format!("The busiest shard has {busiest:.2} times its share"),
+            first_shard: report.first_shard,
+            counts: &report.counts,
+            items: report.items,
+        };
+        drawing::write(path, chart::draw(&histogram))?;
     }
     print(&report, &sample, output);
     output.json(&report);
@@ -152,6 +161,17 @@ fn report(
     }
 }
 
+impl Report {
+    /// What the test of the items says.
+    fn verdict(&self) -> &'static str {
+        match &self.evenness {
+            None => "too few for a test",
+            Some(evenness) if evenness.is_uneven() => "the items are not spread fairly",
+            Some(_) => "as even as chance would have it",
+        }
+    }
+}
+
 fn print(report: &Report, sample: &Sample<'_>, output: &mut Output) {
     let Report { pk, keys, rule, shards, rows, items, busiest, .. } = report;
     if *keys > 1 {
@@ -178,11 +198,7 @@ fn print(report: &Report, sample: &Sample<'_>, output: &mut Output) {
     match &report.evenness {
         Some(evenness) => {
             let Evenness { chi_square, degrees_of_freedom, p_value } = evenness;
-            let verdict = if evenness.is_uneven() {
-                "the items are not spread fairly"
-            } else {
-                "as even as chance would have it"
-            };
+            let verdict = report.verdict();
             output.text(format!(
                 "items: chi-square {chi_square:.1} with {degrees_of_freedom} degrees of freedom, p = {p_value:.4}: {verdict}"
             ));
