@@ -7,6 +7,7 @@ use dynashard_core::Phase;
 use dynashard_local::OperationCount;
 use serde::Serialize;
 
+use super::SETTLED_SHARE;
 use super::offer::Counts;
 use crate::numbers::float;
 
@@ -207,21 +208,23 @@ impl History {
         self.samples.get(self.load_end()).map_or(0.0, |sample| sample.at.as_secs_f64())
     }
 
-    /// From when on each key took what was offered to it, until the last offer and beginning with the next seconds. None if
-    /// it did not in the end. A count has to be in force for that: at first a partition gives what it had saved up.
+    /// From when on each key took what was offered to it, in the next seconds and on the whole until the last offer. None if
+    /// it never did. A count has to be in force for that: at first a partition gives what it had saved up.
     pub(super) fn relieved_secs(&self) -> Option<f64> {
         /// What is absorbed comes in batches, and so do samples.
-        const RULE: SettledRule = SettledRule { quiet: Duration::from_secs(3), least_share: 0.95 };
+        const SOON: SettledRule = SettledRule { quiet: Duration::from_secs(3), least_share: 0.95 };
         let end = self.load_end();
-        let settled = Duration::from_secs_f64(self.last_step()?);
+        let on_the_whole = SettledRule { least_share: SETTLED_SHARE, ..SOON };
+        let settled = self.last_step()?;
         let is_relieved = |from: &usize| {
-            let until = self.samples[*from].at + RULE.quiet;
+            let until = self.samples[*from].at + SOON.quiet;
             let soon = self.samples.partition_point(|sample| sample.at < until);
-            soon <= end && [soon, end].iter().all(|to| self.is_absorbed(*from, *to, RULE))
+            soon <= end
+                && self.is_absorbed(*from, soon, SOON)
+                && self.is_absorbed(*from, end, on_the_whole)
         };
-        let relieved =
-            (0..end).filter(|from| self.samples[*from].at >= settled).find(is_relieved)?;
-        Some(self.samples[relieved].at.as_secs_f64())
+        let at = |sample: usize| self.samples[sample].at.as_secs_f64();
+        (0..end).filter(|from| at(*from) >= settled).find(is_relieved).map(at)
     }
 
     /// The first sample after which nothing more was offered.

@@ -219,16 +219,18 @@ Next      cargo run --release -- demo --keep    the same, and its console stays 
 
 impl Summary {
     fn fmt_steady(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Some((steady, relieved_secs)) = self.steady.as_ref().zip(self.relieved_secs) else {
+        let Some(steady) = &self.steady else {
             return writeln!(f, "Relieved  not within the time limit");
         };
+        let relieved = self.relieved_secs.map(|secs| format!("at {secs:.0} s"));
+        let relieved = relieved.unwrap_or_else(|| "not quite".to_owned());
         let collections = steady.collections.iter().map(|(name, collection)| {
             let SteadyCollection { absorbed_per_sec, offered_per_sec, .. } = collection;
             format!("{name} {absorbed_per_sec:.0} of {offered_per_sec:.0}/s")
         });
         writeln!(
             f,
-            "Relieved  at {relieved_secs:.0} s; measured over {:.0} s: {}",
+            "Relieved  {relieved}; measured over {:.0} s: {}",
             steady.secs,
             collections.collect::<Vec<_>>().join(", ")
         )?;

@@ -64,9 +64,9 @@ fn draw(scene: &Scene, rows: usize, columns: usize) -> Vec<String> {
     let figure = |rate: f64| bold().apply_to(format!("{}/s", number(rate.round()))).to_string();
     let mut lines = vec![format!(
         "{} {}   {} {}   {} {}",
-        dim().apply_to("offered"),
+        dim().apply_to("─ offered"),
         figure(rates.offered),
-        blue().apply_to("absorbed"),
+        blue().apply_to("█ absorbed"),
         figure(rates.absorbed),
         red().apply_to("refused tries"),
         figure(rates.throttled)
@@ -238,7 +238,7 @@ mod tests {
         let text = drawn(&scene(), 40, 100);
         let shown = [
             "dynashard demo 17 s  growing",
-            "offered 2,800/s   absorbed 1,733/s   refused tries 912/s",
+            "─ offered 2,800/s   █ absorbed 1,733/s   refused tries 912/s",
             "EWR     1→16     moving    ████████████████████████│░░░░░░░░░░░░░░░░░░░░░░░░  790 of 1600/s",
             "LGA     1→4                █████",
             "2,800/s   ──────",
