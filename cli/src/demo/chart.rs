@@ -73,7 +73,7 @@ fn draw_key(area: &Area<'_>, history: &History, key: usize, until: f64) -> Resul
     chart.draw_series(DashedLineSeries::new(offered, 7, 4, DEMAND.stroke_width(2)))?;
     let wanted = f64::from(*wanted);
     let ends = vec![
-        (end, format!("takes {}", number(end))),
+        (end, format!("capacity {}", number(end))),
         (wanted, format!("offered {}", number(wanted))),
         (wanted / 3.0, "absorbed".to_owned()),
     ];
@@ -186,7 +186,7 @@ mod tests {
             "Not all of the 1,600 writes/s are absorbed in the end",
             "three &lt;keys&gt;",
             "EWR: 1 → 2 → 4 → 8 → 16 shards at 20 s",
-            "takes 3,200",
+            "capacity 3,200",
             "offered 1,600",
             "absorbed",
             "refused tries a second",

@@ -460,7 +460,7 @@ mod tests {
         // The machine stood still for a second, and made up for it.
         assert_eq!(history.relieved_secs(), Some(4.0));
         let last = history.samples[10].clone();
-        history.samples.push(Sample { at: Duration::from_secs(60), ..last });
+        history.samples.push(Sample { at: Duration::from_mins(1), ..last });
         assert_eq!((history.load_secs(), history.relieved_secs()), (10.0, Some(4.0)));
         history.samples.truncate(6);
         assert_eq!(history.relieved_secs(), None);

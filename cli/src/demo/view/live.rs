@@ -12,7 +12,7 @@ use crate::numbers::float;
 const LABEL: usize = 10;
 
 /// The rows of the chart. One that is lower says nothing.
-const MOST_CHART_ROWS: usize = 10;
+const MOST_CHART_ROWS: usize = 16;
 const LEAST_CHART_ROWS: usize = 3;
 
 /// A view at the bottom of the terminal, without raw mode and without another screen: Ctrl-C stays
@@ -51,8 +51,8 @@ fn draw(scene: &Scene, rows: usize, columns: usize) -> Vec<String> {
     below.extend(scene.keys.iter().map(|key| table_row(key, inside)));
     let refused = past.iter().map(|rates| rates.throttled).collect::<Vec<_>>();
     let most = refused.iter().copied().fold(1.0, f64::max);
-    let [refused] = &columns_of(&refused, most, 1, room)[..] else { return Vec::new() };
-    below.push(format!("{}{}", label("refused"), red().apply_to(refused)));
+    let refused = red().apply_to(columns_of(&refused, most, 1, room).concat()).to_string();
+    below.push(label("refused") + &refused);
     let throttles = scene.throttles.iter().map(|(reason, count)| format!("{reason} {count}"));
     below.push(list("throttles", throttles));
     below.push(list("alarms", scene.alarms.iter().map(|(name, state)| format!("{name} {state}"))));
@@ -124,7 +124,7 @@ fn list(name: &str, entries: impl Iterator<Item = String>) -> String {
 }
 
 fn table_header(inside: usize) -> String {
-    let bar = "█ absorbed ░ not yet │ limit";
+    let bar = "█ absorbed ░ unmet │ capacity";
     row_of(["key", "shards", "", bar, "absorbed of offered"], inside)
 }
 
@@ -157,7 +157,7 @@ fn bar_room(inside: usize) -> usize {
     inside.saturating_sub(OTHERS).min(60)
 }
 
-/// What is absorbed of what is offered, and with a mark what the shards take.
+/// What is absorbed of what is offered, and with a mark the capacity of the shards.
 fn bar(key: &KeyLine, room: usize) -> String {
     let Rates { offered, absorbed, .. } = key.rates;
     let most = offered.max(absorbed).max(key.capacity).max(1.0);
@@ -264,7 +264,7 @@ mod tests {
 
     #[test]
     fn regression_half_of_a_high_terminal_stayed_empty() {
-        assert_eq!(drawn(&scene(), 40, 120).lines().count(), 21);
+        assert_eq!(drawn(&scene(), 40, 120).lines().count(), 27);
     }
 
     #[test]

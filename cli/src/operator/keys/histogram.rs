@@ -108,7 +108,7 @@ pub(super) fn run(args: &HistogramArgs, output: &mut Output) -> Result<Ended, Fa
     let report = report((pk, of), args.rule, &shards, &keys, &sample);
     if let Some(path) = &args.chart {
         let Report { rows, shards, rule, busiest, .. } = report;
-        let verdict = report.verdict();
+        let verdict = report.evenness.as_ref().map_or("too few for a test", Evenness::verdict);
         let title = format!("{} rows over {shards} shards by {rule}: {verdict}", count(rows));
         let histogram = chart::Histogram {
             title: &title,
@@ -161,17 +161,6 @@ fn report(
     }
 }
 
-impl Report {
-    /// What the test of the items says.
-    fn verdict(&self) -> &'static str {
-        match &self.evenness {
-            None => "too few for a test",
-            Some(evenness) if evenness.is_uneven() => "the items are not spread fairly",
-            Some(_) => "as even as chance would have it",
-        }
-    }
-}
-
 fn print(report: &Report, sample: &Sample<'_>, output: &mut Output) {
     let Report { pk, keys, rule, shards, rows, items, busiest, .. } = report;
     if *keys > 1 {
@@ -198,7 +187,7 @@ fn print(report: &Report, sample: &Sample<'_>, output: &mut Output) {
     match &report.evenness {
         Some(evenness) => {
             let Evenness { chi_square, degrees_of_freedom, p_value } = evenness;
-            let verdict = report.verdict();
+            let verdict = evenness.verdict();
             output.text(format!(
                 "items: chi-square {chi_square:.1} with {degrees_of_freedom} degrees of freedom, p = {p_value:.4}: {verdict}"
             ));

@@ -1,4 +1,4 @@
-//! The plan as a picture: what the hottest key is asked for, month by month, and what its shards take, of writes and of reads.
+//! The plan as a picture: the demand of the hottest key, month by month, and the capacity of its shards, for writes and for reads.
 
 use dynashard_keys::ShardCount;
 use dynashard_planning::Plan;
@@ -45,7 +45,7 @@ pub(super) fn draw(plan: &Plan) -> Result<String, String> {
         kinds.push(("read units a second", read_units));
     }
     let height = HEIGHT_OF_PANEL * u32::try_from(kinds.len()).unwrap_or(1) + X_LABELS;
-    svg(height, (&title, "At its peak: what it is asked for, and what its shards take"), |area| {
+    svg(height, (&title, "At its peak: its demand, and the capacity of its shards"), |area| {
         let mut rest = area.clone();
         for (place, (heading, of)) in kinds.iter().enumerate() {
             let is_last = place + 1 == kinds.len();
@@ -105,7 +105,7 @@ fn draw_panel(
     let ends = vec![
         (end(&capacity), of_shards(last)),
         (end(&part), percent),
-        (end(&demand), format!("asked: {}", number(end(&demand)))),
+        (end(&demand), format!("demand {}", number(end(&demand)))),
     ];
     end_labels(&mut chart, ends)
 }
