@@ -36,7 +36,7 @@ const TITLE_PIXELS: f64 = 19.0;
 const TEXT_PIXELS: f64 = 15.0;
 
 /// A title has so many characters in a line.
-const TITLE_CHARS: usize = 58;
+const TITLE_CHARS: usize = 54;
 
 /// Labels beside one another stand so far apart.
 const LINE: i32 = 17;

@@ -109,7 +109,11 @@ pub(super) fn run(args: &HistogramArgs, output: &mut Output) -> Result<Ended, Fa
     if let Some(path) = &args.chart {
         let Report { rows, shards, rule, busiest, .. } = report;
         let verdict = report.evenness.as_ref().map_or("too few for a test", Evenness::verdict);
-        let title = format!("{} rows over {shards} shards by {rule}: {verdict}", count(rows));
+        let title = format!(
+            "{} rows over {} shards by {rule}: {verdict}",
+            count(rows),
+            count(shards.into())
+        );
         let histogram = chart::Histogram {
             title: &title,
             shows: &format!("The busiest shard has {busiest:.2} times its share"),

@@ -101,7 +101,7 @@ fn draw_panel(
         }
         before = month.shards;
     }
-    let percent = format!("{:.0}% of them", TARGET_UTILIZATION * 100.0);
+    let percent = format!("{:.0}% of capacity", TARGET_UTILIZATION * 100.0);
     let ends = vec![
         (end(&capacity), of_shards(last)),
         (end(&part), percent),

@@ -43,7 +43,7 @@ pub(super) fn draw(names: &[String], runs: &[Run], prices: &Prices) -> Result<St
     let height = HEIGHT_OF_PANEL * u32::try_from(runs.len()).unwrap_or(1);
     svg(HEIGHT_OF_LEGEND + height + X_LABELS, (&title, &shows), |area| {
         let (legend, mut rest) = area.split_vertically(HEIGHT_OF_LEGEND);
-        legend_row(&legend, &[("offered", DEMAND), ("absorbed", ABSORBED), ("lost", REFUSED)])?;
+        legend_row(&legend, &[("offered", DEMAND), ("absorbed", ABSORBED), ("refused", REFUSED)])?;
         for (place, (name, run)) in strategies.iter().enumerate() {
             let x = if place + 1 == runs.len() { x } else { "" };
             let below = if x.is_empty() { 0 } else { X_LABELS };
@@ -61,7 +61,7 @@ fn draw_run(area: &Area<'_>, panel: &Panel<'_>, run: &Run, unit: f64) -> Result<
     let offered = line(run, unit, |second| second.offered);
     let absorbed = line(run, unit, |second| second.absorbed);
     let mut chart = axes(area, panel)?;
-    // What the blue does not cover of it was lost.
+    // What the blue does not cover of it was refused, and lost unless its client was patient.
     chart.draw_series(AreaSeries::new(offered.iter().copied(), 0.0, REFUSED))?;
     chart.draw_series(AreaSeries::new(absorbed, 0.0, ABSORBED))?;
     chart.draw_series(LineSeries::new(offered, DEMAND.stroke_width(2)))?;
@@ -72,12 +72,8 @@ fn draw_run(area: &Area<'_>, panel: &Panel<'_>, run: &Run, unit: f64) -> Result<
 fn heading(name: &str, run: &Run, prices: &Prices) -> String {
     let usd = run.usd(prices);
     let of_a_million = usd * 1e6 / float(run.absorbed.max(1));
-    let wait = match run.p99_wait_seconds {
-        0 => String::new(),
-        seconds => format!(", p99 wait {seconds} s"),
-    };
     format!(
-        "{name}: {} absorbed, throttled {} s{wait}, {}, {} a million",
+        "{name}: {} absorbed, throttled {} s, {}, {} per million",
         percent(run),
         count(run.throttled_seconds.into()),
         dollars(usd),
