@@ -11,6 +11,7 @@ use dynashard_local::Limits;
 
 use crate::console::{self, ConsoleArgs, LookArgs};
 use crate::operator;
+use crate::wrap::flowing;
 
 /// What `--version` prints: the version, and the commit if the build knew it.
 static VERSION: LazyLock<String> = LazyLock::new(|| match release::COMMIT {
@@ -311,7 +312,22 @@ pub(crate) struct ProjectArgs {
 
 /// Reads the arguments of the command line.
 pub(crate) fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Args, clap::Error> {
-    Args::from_arg_matches(&command().try_get_matches_from(words)?)
+    let columns = usize::from(::console::Term::stdout().size().1).min(HELP_COLUMNS);
+    let command = with_footers_of(command(), columns);
+    Args::from_arg_matches(&command.try_get_matches_from(words)?)
+}
+
+/// Help has so many columns at most, as clap has it.
+const HELP_COLUMNS: usize = 100;
+
+/// What follows the arguments in each help, in lines that clap has not to wrap again.
+fn with_footers_of(command: clap::Command, columns: usize) -> clap::Command {
+    let footer = command.get_after_help().map(|text| flowing(&text.to_string(), columns));
+    let command = match footer {
+        Some(footer) => command.after_help(footer),
+        None => command,
+    };
+    command.mut_subcommands(|command| with_footers_of(command, columns))
 }
 
 /// The command, as it reads its arguments.
@@ -424,6 +440,21 @@ mod tests {
         ] {
             let parsed = parsed(&[words, &table].concat());
             assert!(parsed.is_ok(), "{words:?}: {}", parsed.expect_err("refused"));
+        }
+    }
+
+    #[test]
+    fn regression_footers_were_wrapped_twice_and_had_lines_of_one_word() {
+        for name in ["plan", "scale", "console", "simulate", "verify"] {
+            for columns in [20, 80, 100] {
+                let mut command = with_footers_of(super::command(), columns);
+                let command = command.find_subcommand_mut(name).expect("it is one");
+                let footer = command.get_after_help().expect("a footer").to_string();
+                // A word may be longer than a line.
+                let is_wide =
+                    |line: &&str| line.chars().count() > columns && line.trim_start().contains(' ');
+                assert_eq!(footer.lines().find(is_wide), None, "{columns}");
+            }
         }
     }
 

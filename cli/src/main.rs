@@ -16,6 +16,7 @@ mod project;
 #[cfg(test)]
 mod reference;
 mod signals;
+mod wrap;
 
 use std::io::{self, Write};
 use std::process::ExitCode;

@@ -90,7 +90,7 @@ fn hot_keys_outgrow_their_partitions_and_every_flight_comes_back_once() {
     assert!(wcu <= 5.2 * moved + of_writers, "{moving}");
 
     let svg = fs::read_to_string(charts.path().join("demo.svg")).expect("a chart");
-    for words in ["throttled", "settled: measured", "moved", &format!("1 → {to}")] {
+    for words in ["refused tries", "writes/s are absorbed", "moved", &format!("1 → {to}")] {
         assert!(svg.contains(words), "no {words:?} in {svg}");
     }
     let logs = fs::read_to_string(charts.path().join("demo.log")).expect("logs");

@@ -225,7 +225,8 @@ fn a_histogram_is_drawn_in_the_terminal_and_as_a_chart() {
     assert!(ran.stdout.contains('█'), "{ran:?}");
     assert!(ran.stdout.contains("126-127") && ran.stdout.contains("p = "), "{ran:?}");
     let svg = fs::read_to_string(chart).expect("a chart");
-    assert_eq!(svg.matches("<rect").count(), 1 + 128, "a bar for each shard");
+    assert_eq!(svg.matches("<rect").count(), 2 + 128, "a bar for each shard, ground and chance");
+    assert!(svg.contains("chance would have it") && svg.contains("mean 6.2"), "{svg}");
 
     let one_day = keys(&[&histogram[..], &["--pk", "2014-07-07", "--json"]].concat());
     assert_eq!(one_day.last()["rows"], 100);

@@ -38,7 +38,7 @@ fn a_scenario_is_read_from_a_file_and_drawn() {
     assert_eq!(ran.status, 0, "{ran:?}");
     assert!(ran.stdout.contains("fixed:4") && !ran.stdout.contains("one-more"), "{ran:?}");
     let svg = fs::read_to_string(chart).expect("a chart");
-    for words in ["offered", "fixed:4", "writes a second"] {
+    for words in ["offered", "fixed:4 absorbs", "Writes a second", "per million"] {
         assert!(svg.contains(words), "no {words:?}");
     }
 }

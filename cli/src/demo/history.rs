@@ -7,6 +7,7 @@ use dynashard_core::Phase;
 use dynashard_local::OperationCount;
 use serde::Serialize;
 
+use super::SETTLED_SHARE;
 use super::offer::Counts;
 use crate::numbers::float;
 
@@ -200,6 +201,37 @@ impl History {
             let Rates { offered, absorbed, .. } = self.rates(from, to, Some(key));
             absorbed >= rule.least_share * offered
         })
+    }
+
+    /// When the last write was offered, in seconds.
+    pub(super) fn load_secs(&self) -> f64 {
+        self.samples.get(self.load_end()).map_or(0.0, |sample| sample.at.as_secs_f64())
+    }
+
+    /// From when on each key took what was offered to it, in the next seconds and on the whole until the last offer. None if
+    /// it never did. A count has to be in force for that: at first a partition gives what it had saved up.
+    pub(super) fn relieved_secs(&self) -> Option<f64> {
+        /// What is absorbed comes in batches, and so do samples.
+        const SOON: SettledRule = SettledRule { quiet: Duration::from_secs(3), least_share: 0.95 };
+        let end = self.load_end();
+        let on_the_whole = SettledRule { least_share: SETTLED_SHARE, ..SOON };
+        let settled = self.last_step()?;
+        let is_relieved = |from: &usize| {
+            let until = self.samples[*from].at + SOON.quiet;
+            let soon = self.samples.partition_point(|sample| sample.at < until);
+            soon <= end
+                && self.is_absorbed(*from, soon, SOON)
+                && self.is_absorbed(*from, end, on_the_whole)
+        };
+        let at = |sample: usize| self.samples[sample].at.as_secs_f64();
+        (0..end).filter(|from| at(*from) >= settled).find(is_relieved).map(at)
+    }
+
+    /// The first sample after which nothing more was offered.
+    fn load_end(&self) -> usize {
+        let offered = |sample: &Sample| sample.counts(None).0;
+        let all = self.samples.last().map_or(0, offered);
+        self.samples.partition_point(|sample| offered(sample) < all)
     }
 
     /// The shard counts of a key, in the order in which they came into force.
@@ -419,6 +451,19 @@ mod tests {
             seen(&[(0, Collection::COLD), (400, Collection::COLD), (200, Collection::COLD)]);
         assert_eq!(history.first_throttle(0), Some(Duration::from_secs(1)));
         assert_eq!(seen(&[(0, Collection::COLD)]).first_throttle(0), None);
+    }
+
+    #[test]
+    fn regression_settled_counts_passed_for_relief() {
+        let taken = [0, 200, 200, 200, 200, 800, 900, 800, 0, 1_600, 800];
+        let mut history = history(&taken.map(|taken| (taken, 8)));
+        // The machine stood still for a second, and made up for it.
+        assert_eq!(history.relieved_secs(), Some(4.0));
+        let last = history.samples[10].clone();
+        history.samples.push(Sample { at: Duration::from_mins(1), ..last });
+        assert_eq!((history.load_secs(), history.relieved_secs()), (10.0, Some(4.0)));
+        history.samples.truncate(6);
+        assert_eq!(history.relieved_secs(), None);
     }
 
     #[test]

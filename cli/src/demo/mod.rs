@@ -21,7 +21,8 @@ use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use chart::{Figure, draw};
+use ::console::Term;
+use chart::draw;
 use costs::{Counted, Moving};
 use dynashard_aws_operator::Operator;
 use dynashard_console::Options;
@@ -35,7 +36,7 @@ use offer::Offers;
 use plan::Plan;
 use read_back::{ReadBack, count_shards};
 use serde_json::json;
-use simulated::Simulated;
+use simulated::AbsorbedShare;
 use summary::{Steady, Summary, growth, reshards};
 use thiserror::Error;
 use view::View;
@@ -46,6 +47,7 @@ use crate::http::{Client, HttpError};
 use crate::operator::settings_of;
 use crate::project::stack_options;
 use crate::signals::TerminationSignals;
+use crate::wrap::wrapped;
 use crate::{console, logs, streams};
 
 const MAIN_TABLE: &str = "MainTable";
@@ -158,7 +160,14 @@ pub(crate) async fn run(args: DemoArgs) -> Result<(), crate::Failure> {
 
 /// Prints the summary.
 fn tell(summary: &Summary, as_json: bool) -> Result<(), crate::Failure> {
-    let text = if as_json { serde_json::to_string(summary)? } else { format!("\n{summary}") };
+    let text = if as_json {
+        serde_json::to_string(summary)?
+    } else {
+        // What is read elsewhere, as in a file, has its lines as they are.
+        let terminal = Term::stdout();
+        let columns = if terminal.is_term() { terminal.size().1.into() } else { usize::MAX };
+        format!("\n{}", wrapped(&summary.to_string(), columns))
+    };
     Ok(streams::print(&text)?)
 }
 
@@ -312,22 +321,17 @@ async fn show(
     let items = flights.iter().sum::<usize>();
     let items = u64::try_from(items).unwrap_or(u64::MAX);
     let placement = args.placement.unwrap_or_default().as_str();
-    let title = format!(
-        "{} hot keys on partitions of {} WCU: shards follow the load ({placement}, {})",
-        airports.len(),
-        plan.partition_wcu,
-        match args.scaling {
-            Scaling::Writers => "begun by throttled writers",
-            Scaling::Alarm => "begun by the alarm alone",
-        }
-    );
     // Alarms are evaluated each five seconds here, and each minute in the simulation.
-    let simulated = steady
+    let absorbed_share = steady
         .filter(|_| args.scaling == Scaling::Writers)
-        .and_then(|window| Simulated::of(&history, window.to, &settings, environments(plan)));
-    let one_more = simulated.as_ref().map_or(&[][..], |simulated| &simulated.one_more);
-    let figure = Figure { history: &history, steady, one_more, title };
-    let svg = draw(&figure).map_err(DemoError::Chart)?;
+        .and_then(|window| AbsorbedShare::of(&history, window.to, &settings, environments(plan)));
+    let begun = match args.scaling {
+        Scaling::Writers => "growth begun by throttled writers",
+        Scaling::Alarm => "growth begun by the alarm",
+    };
+    let wcu = plan.partition_wcu;
+    let shows = format!("Writes/s on partitions of {wcu} WCU ({placement}, {begun})");
+    let svg = draw(&history, &shows).map_err(DemoError::Chart)?;
     fs::write(&files.chart, svg)
         .map_err(|error| DemoError::Write { path: files.chart.clone(), error })?;
     let loading = Counted::between(&before, &after);
@@ -346,7 +350,8 @@ async fn show(
         growth: growth(&history),
         reshards: reshards(&history),
         settled_secs: steady.and(history.last_step()),
-        absorbed_share: simulated.map(|simulated| simulated.share),
+        relieved_secs: history.relieved_secs(),
+        absorbed_share,
         steady: steady.map(|window| Steady::of(&history, window)),
         throttled: after.throttles.get(MAIN_TABLE).cloned().unwrap_or_default(),
         put_requests: loading.of("PutItem").requests,

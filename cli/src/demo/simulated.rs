@@ -13,16 +13,8 @@ use crate::numbers::float;
 /// The size of a flight, which is below the KB that a write unit takes.
 const FLIGHT_BYTES: u32 = 512;
 
-/// The cooldown of the rule that is drawn beside the run. It is in its favour: the article's example takes minutes.
+/// The cooldown of the rule that the run is compared with. It is in its favour: the article's example takes minutes.
 pub(super) const COOLDOWN_OF_ONE_MORE: Duration = Duration::from_secs(10);
-
-/// The load of a run up to a sample, in virtual time.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) struct Simulated {
-    pub(super) share: AbsorbedShare,
-    /// What the rule of one shard more after each cooldown absorbs in each second.
-    pub(super) one_more: Vec<u64>,
-}
 
 /// What was absorbed of the writes that were offered, from the first until the counts had settled.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
@@ -35,7 +27,7 @@ pub(super) struct AbsorbedShare {
     pub(super) one_more: f64,
 }
 
-impl Simulated {
+impl AbsorbedShare {
     /// Simulates a run up to a sample, under the settings of its stack. None where nothing could be simulated.
     pub(super) fn of(
         history: &History,
@@ -64,12 +56,10 @@ impl Simulated {
         let mut patient = settings;
         patient.scaling.cooldown = COOLDOWN_OF_ONE_MORE;
         let one_more = Run::of(&scenario, Strategy::OneMore, &patient, 1).ok()?;
-        let share = AbsorbedShare {
+        Some(Self {
             measured: float(absorbed) / float(offered.max(1)),
             simulated: run.absorbed_share(),
             one_more: one_more.absorbed_share(),
-        };
-        let one_more = one_more.seconds.iter().map(|second| second.absorbed).collect();
-        Some(Self { share, one_more })
+        })
     }
 }

@@ -34,6 +34,8 @@ pub(super) struct Summary {
     pub(super) reshards: BTreeMap<String, Vec<Resharded>>,
     /// When the last of them came into force, if the counts then stayed.
     pub(super) settled_secs: Option<f64>,
+    /// From when on each key took what was offered to it, if it did in the end.
+    pub(super) relieved_secs: Option<f64>,
     /// What was measured after that.
     pub(super) steady: Option<Steady>,
     /// What was absorbed of everything up to the end of that, and what the simulation says of it and of another rule. Not
@@ -148,10 +150,10 @@ impl Resharded {
         );
         let closed = match self.closed_secs {
             _ if *items_moved == 0 && self.relief_secs.is_some() => String::new(),
-            Some(secs) => format!(", {items_moved} items moved by {secs:.0} s"),
-            None => format!(", {items_moved} items moved so far"),
+            Some(secs) => format!(", {items_moved} moved by {secs:.0} s"),
+            None => format!(", {items_moved} moved so far"),
         };
-        format!("{from} to {to} shards: decided {decided:.1} s {after}, {relief}{closed}")
+        format!("{from} → {to} shards {decided:.1} s {after}, {relief}{closed}")
     }
 }
 
@@ -173,8 +175,7 @@ impl fmt::Display for Summary {
         let throttled = self.throttled.values().sum::<u64>();
         writeln!(
             f,
-            "Written   {} flights in {:.0} s, {:.0} a second: {:.2} write units for each; {throttled} requests refused, \
-             {:.2} for each",
+            "Written   {} flights in {:.0} s, {:.0} a second, {:.2} write units each; {throttled} tries refused, {:.2} each",
             self.items,
             self.load_secs,
             float(self.items) / self.load_secs.max(f64::MIN_POSITIVE),
@@ -218,16 +219,18 @@ Next      cargo run --release -- demo --keep    the same, and its console stays 
 
 impl Summary {
     fn fmt_steady(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Some((steady, settled_secs)) = self.steady.as_ref().zip(self.settled_secs) else {
-            return writeln!(f, "Settled   not within the time limit");
+        let Some(steady) = &self.steady else {
+            return writeln!(f, "Relieved  not within the time limit");
         };
+        let relieved = self.relieved_secs.map(|secs| format!("at {secs:.0} s"));
+        let relieved = relieved.unwrap_or_else(|| "not quite".to_owned());
         let collections = steady.collections.iter().map(|(name, collection)| {
             let SteadyCollection { absorbed_per_sec, offered_per_sec, .. } = collection;
-            format!("{absorbed_per_sec:.0} of {offered_per_sec:.0} ({name})")
+            format!("{name} {absorbed_per_sec:.0} of {offered_per_sec:.0}/s")
         });
         writeln!(
             f,
-            "Settled   at {settled_secs:.0} s; over the next {:.0} s absorbed a second: {}",
+            "Relieved  {relieved}; measured over {:.0} s: {}",
             steady.secs,
             collections.collect::<Vec<_>>().join(", ")
         )?;
@@ -346,6 +349,7 @@ mod tests {
             growth: growth(&history),
             reshards: BTreeMap::from([("EWR".to_owned(), reshards)]),
             settled_secs: Some(5.0),
+            relieved_secs: Some(7.0),
             absorbed_share: Some(AbsorbedShare { measured: 0.9, simulated: 0.91, one_more: 0.4 }),
             steady: Some(Steady::of(&history, Window { from: 0, to: 1 })),
             throttled: BTreeMap::from([("hot".to_owned(), 7_500)]),
@@ -373,11 +377,11 @@ mod tests {
         };
         let text = summary.to_string();
         let shown = [
-            "EWR       1 to 4 shards: decided 2.5 s after its first throttle, in force 4.5 s later, 75 items moved by 20 s",
-            "EWR       4 to 16 shards: decided 2.5 s after its first throttle, in force 4.5 s later\n",
-            "Settled   at 5 s; over the next 10 s absorbed a second: 380 of 800 (EWR)\n",
+            "EWR       1 → 4 shards 2.5 s after its first throttle, in force 4.5 s later, 75 moved by 20 s\n",
+            "EWR       4 → 16 shards 2.5 s after its first throttle, in force 4.5 s later\n",
+            "Relieved  at 7 s; measured over 10 s: EWR 380 of 800/s\n",
             "Absorbed  90.0% of all that was offered; simulated: 91.0%, and 40.0% by one shard more each 10 s\n",
-            "Written   1000 flights in 20 s, 50 a second: 1.00 write units for each; 7500 requests refused, 7.50 for",
+            "Written   1000 flights in 20 s, 50 a second, 1.00 write units each; 7500 tries refused, 7.50 each\n",
             "Moved     75 items, 4.03 write units for each\n",
             "Read      1000 items in order while others moved, 1000 a second; 1.10 read for each\n",
             "Read      1000 items in order while nothing moved,",

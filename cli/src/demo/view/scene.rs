@@ -45,6 +45,9 @@ pub(super) struct KeyLine {
     pub(super) counts: Vec<u32>,
 }
 
+/// With more refused tries for what is offered, a run has not settled, whatever its counts do.
+const MOST_REFUSED: f64 = 0.01;
+
 impl Scene {
     /// The latest sample of a run.
     pub(super) fn of(history: &History, stage: Stage) -> Self {
@@ -63,15 +66,19 @@ impl Scene {
                 counts: history.steps(key).iter().map(|step| step.shards).collect(),
             }
         });
+        let rates = history.rates_at(latest, None);
         Self {
             at: sample.at,
             doing: match stage {
                 Stage::Growing => "growing",
+                Stage::Measuring { .. } if rates.throttled > MOST_REFUSED * rates.offered => {
+                    "shard counts steady, measuring"
+                }
                 Stage::Measuring { .. } => "settled, measuring",
                 Stage::Draining { .. } => "writing the rest",
                 Stage::Closing => "waiting for the reshards to close",
             },
-            rates: history.rates_at(latest, None),
+            rates,
             past: (1..=latest).map(|at| history.rates_at(at, None)).collect(),
             written: sample.keys.iter().map(|key| key.counts.absorbed).sum(),
             moved: sample.keys.iter().map(|key| key.collection.moved).sum(),
@@ -117,6 +124,7 @@ pub(super) fn squeezed(values: &[f64], room: usize) -> Vec<f64> {
 
 #[cfg(test)]
 pub(super) mod tests {
+    use super::super::super::history::Sample;
     use super::*;
 
     /// A scene with everything in it.
@@ -155,6 +163,26 @@ pub(super) mod tests {
             scene().line(),
             "  17 s  offered  2800/s  absorbed  1733/s  throttled   912/s  moved    500  \
              shards:  EWR 16 move to 16  LGA 4  WriteThrottles ALARM  growing"
+        );
+    }
+
+    #[test]
+    fn regression_a_run_that_was_refused_its_writes_had_settled() {
+        let sample = |second: u64, throttled: u64| Sample {
+            at: Duration::from_secs(second),
+            keys: Vec::new(),
+            throttles: BTreeMap::from([("hot".to_owned(), throttled)]),
+            operations: BTreeMap::new(),
+            alarms: BTreeMap::new(),
+        };
+        let doing = |throttled| {
+            let samples = vec![sample(0, 0), sample(1, throttled)];
+            let history = History { partition_wcu: 1, keys: Vec::new(), samples };
+            Scene::of(&history, Stage::Measuring { from: 0 }).doing
+        };
+        assert_eq!(
+            (doing(1_202), doing(0)),
+            ("shard counts steady, measuring", "settled, measuring")
         );
     }
 

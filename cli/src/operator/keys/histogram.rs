@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::path::PathBuf;
 
 use dynashard_keys::ItemKey;
+use dynashard_planning::figure::count;
 use serde::Serialize;
 
 use super::chart;
@@ -106,9 +107,21 @@ pub(super) fn run(args: &HistogramArgs, output: &mut Output) -> Result<Ended, Fa
     }
     let report = report((pk, of), args.rule, &shards, &keys, &sample);
     if let Some(path) = &args.chart {
-        let title =
-            format!("{} rows over {} shards, rule {}", report.rows, report.shards, report.rule);
-        drawing::write(path, chart::draw(&title, report.first_shard, &report.counts))?;
+        let Report { rows, shards, rule, busiest, .. } = report;
+        let verdict = report.evenness.as_ref().map_or("too few for a test", Evenness::verdict);
+        let title = format!(
+            "{} rows over {} shards by {rule}: {verdict}",
+            count(rows),
+            count(shards.into())
+        );
+        let histogram = chart::Histogram {
+            title: &title,
+            shows: &format!("The busiest shard has {busiest:.2} times its share"),
+            first_shard: report.first_shard,
+            counts: &report.counts,
+            items: report.items,
+        };
+        drawing::write(path, chart::draw(&histogram))?;
     }
     print(&report, &sample, output);
     output.json(&report);
@@ -178,11 +191,7 @@ fn print(report: &Report, sample: &Sample<'_>, output: &mut Output) {
     match &report.evenness {
         Some(evenness) => {
             let Evenness { chi_square, degrees_of_freedom, p_value } = evenness;
-            let verdict = if evenness.is_uneven() {
-                "the items are not spread fairly"
-            } else {
-                "as even as chance would have it"
-            };
+            let verdict = evenness.verdict();
             output.text(format!(
                 "items: chi-square {chi_square:.1} with {degrees_of_freedom} degrees of freedom, p = {p_value:.4}: {verdict}"
             ));

@@ -54,6 +54,15 @@ impl Evenness {
         Some(Self { chi_square, degrees_of_freedom, p_value: distribution.sf(chi_square) })
     }
 
+    /// What the test says, in words.
+    pub(super) fn verdict(&self) -> &'static str {
+        if self.is_uneven() {
+            "the items are not spread fairly"
+        } else {
+            "as even as chance would have it"
+        }
+    }
+
     /// Whether a fair rule is hard to believe in.
     pub(super) fn is_uneven(&self) -> bool {
         self.p_value < 0.001

@@ -32,7 +32,7 @@ pub(crate) struct PlanArgs {
     /// Other prices, in the form of data/prices-us-east-1.json.
     #[arg(long, value_name = "FILE")]
     prices: Option<PathBuf>,
-    /// Draw the load of the hottest key and what its shards take into this file, which ends in .svg.
+    /// Draw the demand of the hottest key and the capacity of its shards into this file, which ends in .svg.
     #[arg(long, value_name = "FILE")]
     chart: Option<PathBuf>,
     /// Print one line of JSON.

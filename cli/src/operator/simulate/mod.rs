@@ -79,7 +79,7 @@ pub(crate) struct SimulateArgs {
     /// Draws the load: one seed, one load.
     #[arg(long, value_name = "SEED", default_value_t = 1)]
     seed: u64,
-    /// Draw what each strategy absorbs, throttles, takes and costs into this file, which ends in .svg.
+    /// Draw what each strategy absorbs of the load into this file, which ends in .svg.
     #[arg(long, value_name = "FILE")]
     chart: Option<PathBuf>,
     /// Print a line of JSON for each strategy.
