@@ -272,15 +272,14 @@ pub(crate) async fn plan(shared: &Shared, body: &[u8]) -> Answer {
     let sample = page(tables, &Query { limit: SAMPLE, ..all }).await?;
     let counted = f64::from(u32::try_from(sample.items.len()).unwrap_or(SAMPLE));
     let load = directory.records().ledger(&partition, LedgerKind::Load, tables.deadline()).await?;
-    let (items, written) = match sample.cursor {
-        None => (Between { least: counted, most: Some(counted) }, None),
-        Some(_) => {
-            let written = written_since_change(&metadata, &load, directory.now().wall);
-            // What the last change moved tells how many there were, and each write since may have made one more.
-            let before = metadata.estimated_items().round();
-            let (least, most) = (before.max(counted), before + written);
-            (Between { least, most: Some(most).filter(|most| *most > least) }, Some(written))
-        }
+    let (items, written) = if sample.cursor.is_none() {
+        (Between { least: counted, most: Some(counted) }, None)
+    } else {
+        let written = written_since_change(&metadata, &load, directory.now().wall);
+        // What the last change moved tells how many there were, and each write since may have made one more.
+        let before = metadata.estimated_items().round();
+        let (least, most) = (before.max(counted), before + written);
+        (Between { least, most: Some(most).filter(|most| *most > least) }, Some(written))
     };
     let settings = directory.settings();
     let plan =

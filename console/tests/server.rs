@@ -567,8 +567,10 @@ async fn reads_that_are_throttled_are_told_and_the_rest_goes_on() {
     world.lay_out("EWR", 4);
     // Two pages of lists come before the first of decisions.
     let passes = || Fault::before(|| {});
-    let faults = [passes(), passes(), Fault::throttle()];
-    world.store.script(Operation::MetadataQuery, faults);
+    world.store.script(Operation::MetadataQuery, [passes(), passes()]);
+    // It is asked again for as long as the console waits for an answer.
+    let throttles = std::iter::repeat_with(Fault::throttle).take(100);
+    world.store.script(Operation::MetadataQuery, throttles);
     let told = world.until("", "overview", |overview| {
         overview["troubles"].as_array().is_some_and(|all| !all.is_empty())
     });
