@@ -167,7 +167,7 @@ mod tests {
     use super::*;
 
     const WAITS: Waits =
-        Waits { leases_end: Duration::from_secs(7), request_lifetime: Duration::from_secs(960) };
+        Waits { leases_end: Duration::from_secs(7), request_lifetime: Duration::from_mins(16) };
 
     fn count(n: u32) -> ShardCount {
         ShardCount::new(n).expect("a count")

@@ -513,7 +513,9 @@ mod tests {
 
     fn shown(range: Range, collections: &[Collection]) -> Series {
         let mut series = Series::empty(range, LIMITS, NOW);
-        collections.iter().for_each(|of| series.add(of));
+        for of in collections {
+            series.add(of);
+        }
         series
     }
 
