@@ -64,7 +64,7 @@ pub(crate) struct Collection {
     /// When the parts were read, by the boot clock.
     pub(crate) metadata_read: Option<Duration>,
     pub(crate) load_read: Option<Duration>,
-    /// The same of the ledger of the load, in epoch seconds: what that says of later is not known.
+    /// When the ledger of the load was read, in epoch seconds: of what came later it says nothing.
     pub(crate) load_secs: Option<u64>,
     pub(crate) decisions_read: Option<Duration>,
     /// When any of it was read last, in epoch seconds.
