@@ -381,7 +381,8 @@ test("a thousand collections scroll smoothly", { timeout: 300e3 }, async () => {
   await page.getByRole("button", { name: "Show all 1,000" }).click();
   assert.equal(await page.locator(".line-of").count(), 1001);
   const frames = await page.evaluate(async () => {
-    const list = document.scrollingElement;
+    const list = document.querySelector(".list");
+    list.scrollIntoView();
     const times = [];
     let last = performance.now();
     for (let at = 0; at < list.scrollHeight; at += 400) {

@@ -130,7 +130,7 @@ function collections(state) {
   const again = () => { isNew = true; draw(now); };
   const filter = h("input", { type: "search", "aria-label": "Filter by partition key", placeholder: "Filter by partition key", oninput: () => { wanted = filter.value; again(); } });
   const count = h("span", { class: "small quiet" });
-  const all = h("button", { type: "button", hidden: true, onclick: () => { isAll = true; again(); } });
+  const all = h("button", { type: "button", hidden: true, onclick: () => { isAll = true; list.classList.add("all"); again(); } });
   const heads = COLUMNS.map(([name], i) => h("div", { role: "columnheader", "aria-sort": i === by ? "descending" : "none", class: i > 1 && i < 6 ? "num" : null }, h("button", { type: "button", onclick: () => {
     by = i;
     heads.forEach((head, j) => head.setAttribute("aria-sort", j === i ? (i ? "descending" : "ascending") : "none"));
