@@ -135,9 +135,9 @@ test("the demo is seen as it happens", { timeout: 600e3 }, async () => {
   await everywhere(page, "overview");
 
   await shards.filter({ hasText: /^(2|4|8|16) / }).waitFor();
-  await collection.locator(".mark-dot").first().waitFor();
+  await collection.locator(".flag", { hasText: "1→" }).first().waitFor();
   await collection.getByText("The figures as a table").first().click();
-  await collection.getByRole("region", { name: /Asked for, absorbed/ }).waitFor();
+  await collection.getByRole("region", { name: /^Demand vs capacity, writes/ }).waitFor();
   await collection.getByText("The figures as a table").first().click();
   await everywhere(collection, "collection");
 
@@ -149,7 +149,7 @@ test("the demo is seen as it happens", { timeout: 600e3 }, async () => {
   // Others may have followed, which found the change at work.
   const decision = page.locator(".decisions > li", { hasText: "Grows 1 → " }).last();
   await decision.waitFor();
-  await decision.getByText(/Asked for [\d,]+ of 25 write units/).waitFor();
+  await decision.getByText(/Wanted [\d,]+, granted [\d,]+ write units a second before; capacity 25/).waitFor();
   await decision.getByText(/Cost: moves/).waitFor();
   await everywhere(page, "decisions");
   await page.getByLabel("What became of it").selectOption("dry_run");
@@ -166,18 +166,21 @@ test("the demo is seen as it happens", { timeout: 600e3 }, async () => {
   await collection.getByText(/The fullest of \d+ shards/).waitFor();
   await collection.getByLabel("Begins with").fill("2013-01-01");
   await collection.getByRole("button", { name: "Query" }).click();
-  await collection.getByText(/20 items from \d+ shards/).waitFor();
+  await collection.getByText(/20 items from \d+ shard/).waitFor();
   await collection.getByRole("button", { name: "Next page" }).click();
-  await collection.getByText(/40 items from \d+ shards/).waitFor();
+  await collection.getByText(/40 items from \d+ shard/).waitFor();
   await collection.locator("details summary code").first().click();
   await collection.getByRole("region", { name: /^Where 2013/ }).getByText(/shard \d+, EWR/).first().waitFor();
   await accessible(collection, "items");
 
   // This console only looks.
-  await collection.getByRole("button", { name: "Change the shard count" }).click();
+  await collection.getByRole("button", { name: "What would another count do?" }).click();
+  const confirmation = collection.getByText("To confirm, type the partition key");
+  assert.ok(await confirmation.isHidden(), "regression: a confirmation was asked for before anything was shown");
   await collection.getByRole("button", { name: "Show what it would do" }).click();
   await collection.getByText("This console only looks.").waitFor();
-  assert.ok(await collection.getByRole("button", { name: "Change", exact: true }).isDisabled());
+  await collection.getByText(/^at least [\d,]+: |^[\d,]+ to [\d,]+: /).waitFor();
+  assert.ok(await confirmation.isHidden() && await collection.getByRole("button", { name: "Change", exact: true }).isHidden());
   await accessible(collection, "the dialog");
   assert.deepEqual([...page.faults, ...collection.faults], []);
   await end(demo.child);
@@ -198,7 +201,9 @@ test("a count is changed after a confirmation, and a lost connection comes back"
   const page = await open(`${address}/`);
   await page.getByLabel("Partition key", { exact: true }).fill("orders");
   await page.keyboard.press("Enter");
-  await page.getByRole("heading", { name: "orders", level: 1 }).waitFor();
+  const heading = page.getByRole("heading", { name: "orders", level: 1 });
+  await heading.waitFor();
+  assert.ok(await heading.evaluate((of) => of === document.activeElement), "regression: the whole page had the focus");
   await page.getByRole("button", { name: "Change the shard count" }).click();
   await page.getByLabel("New shard count").fill("3");
   await page.keyboard.press("Enter");
@@ -212,6 +217,9 @@ test("a count is changed after a confirmation, and a lost connection comes back"
   await everywhere(page, "scale");
   await change.click();
   await page.getByText("The change has begun.").waitFor();
+  const focused = await page.evaluate(() => document.activeElement.textContent);
+  assert.match(focused, /^The change has begun/, "regression: the focus was on the page behind the dialog");
+  assert.ok(await confirm.isHidden(), "regression: a change that had begun asked to be confirmed");
   await page.getByRole("button", { name: "Close" }).click();
   await figure(page, "Shards").filter({ hasText: /^4 stable/ }).waitFor();
   const state = await (await fetch(`${api}/collection?pk=orders`)).json();
@@ -222,7 +230,7 @@ test("a count is changed after a confirmation, and a lost connection comes back"
   await page.keyboard.press("Enter");
   await page.getByRole("heading", { name: markup, level: 1 }).waitFor();
   await page.getByRole("button", { name: "Query" }).click();
-  await page.getByText("2 items from 1 shards").waitFor();
+  await page.getByText("2 items from 1 shard,").waitFor();
   assert.equal(await page.locator("main img").count(), 0);
   assert.ok(!(await page.title()).startsWith("broken"));
 
@@ -233,12 +241,20 @@ test("a count is changed after a confirmation, and a lost connection comes back"
   const other = await open(`${first.found.console}/#/c/orders`);
   await figure(other, "Shards").filter({ hasText: /^4/ }).waitFor();
   await end(first.child);
-  await other.getByText("The connection to the console is lost.").waitFor();
+  const notice = other.getByText(/The connection to the console is lost since \d\d:\d\d:\d\d\./);
+  await notice.waitFor();
+  assert.ok(await other.getByRole("button", { name: "What would another count do?" }).isDisabled(), "regression: nobody was there to answer");
   await everywhere(other, "lost");
   await start(args, readyLine);
-  await other.getByText("The connection to the console is lost.").waitFor({ state: "detached" });
+  await notice.waitFor({ state: "detached" });
   await other.getByText("Live", { exact: true }).waitFor();
   await figure(other, "Shards").filter({ hasText: /^4/ }).waitFor();
+
+  // A key that nobody has written.
+  await other.goto(`${first.found.console}/#/c/ordres`);
+  await other.getByText("There are no items under this partition key").waitFor();
+  assert.ok(await other.getByRole("button", { name: "What would another count do?" }).isHidden(), "regression: what is not there was to be changed");
+  assert.ok(await other.getByText("cannot be read").isHidden(), "regression: a mistyped key was an error");
 
   // Tables that are not there: the page says so.
   const wrong = await start(["console", "--port", "0", "--endpoint-url", dynamodb, "--main-table", "Nowhere", "--metadata-table", "MetadataTable"], readyLine);
@@ -255,10 +271,7 @@ test("regression: a page that was opened before the tables were found stayed emp
   const context = await browser.newContext({ viewport: WIDE });
   const page = await context.newPage();
   page.setDefaultTimeout(PATIENCE);
-  const overview = { now: 1795374531, collections: 0, left_out: 0, series: { from: 1795374000, step: 60, shards: [1], writes: LINES, reads: LINES }, throttles: [[], []], counts_throttles: true, reshards: [], decisions: [], last_hour: null, reads: { per_sec: 0, most_per_sec: 10, total: 0 }, troubles: [], damaged: [] };
-  const hello = { session: "1", place: "memory", scaling: "on", allows_changes: false };
-  const told = [["waiting", { trouble: null }], ["hello", hello], ["overview", overview]];
-  await page.route("**/api/stream*", (route) => route.fulfill({ contentType: "text/event-stream", body: told.map(([name, data]) => `event: ${name}\ndata: ${JSON.stringify(data)}\n\n`).join("") }));
+  await tell(page, () => [["waiting", { trouble: null }], HELLO, ["overview", overviewOf()]]);
   await page.goto(local.found.console);
   await page.getByRole("heading", { name: "Overview", level: 1 }).waitFor();
   // The link over the page leads into it, and not to another. A page that was just loaded has no focus yet.
@@ -268,30 +281,107 @@ test("regression: a page that was opened before the tables were found stayed emp
   await heading.waitFor();
   await page.keyboard.press("Tab");
   await page.keyboard.press("Enter");
-  await page.waitForFunction(() => document.activeElement?.id === "main");
+  await page.waitForFunction(() => document.activeElement?.localName === "h1");
   assert.equal(new URL(page.url()).hash, "#/c/orders");
   await heading.waitFor();
   await end(local.child);
 });
 
-const LINES = { demand: [1], absorbed: [1], throttled: [0], capacity: [3] };
+/** What the stream tells of a stack of which the last 20 minutes are known, with these things otherwise. */
+function overviewOf(more = {}) {
+  const line = (value) => Array.from({ length: 20 }, () => value);
+  const lines = (demand, absorbed) => ({ per_shard: 1000, demand: line(demand), absorbed: line(absorbed), mean: [], moved: line(0), refused: line(demand > absorbed ? 5 : 0) });
+  const at = { demand: 900, absorbed: 600, refused: 5, capacity: 1000, by: "second", as_of: 1795374529, counted_as_of: null };
+  return {
+    now: 1795374531, collections: 3, left_out: 0, at_once: { writes: at, reads: { ...at, demand: 1, absorbed: 1 } },
+    series: { from: 1795373280, step: 60, until: 1795374480, shards: [[1795373280, 1], [1795374000, 4]], writes: lines(900, 600), reads: lines(1, 1) },
+    hottest: [], throttles: [[], []], counts_throttles: true, reshards: [], decisions: [], last_hour: null, reads: { per_sec: 0.4, most_per_sec: 10, total: 12 }, troubles: [], damaged: [], ...more,
+  };
+}
+const HELLO = ["hello", { session: "1", place: "test", allows_changes: false, scaling: "on", partition: {}, sort_key_type: "S" }];
+const rowOf = (pk, more = {}) => ({
+  pk, shards: 1, state: "stable", placement: "xxh64", heat: 0.5, by: "minute", as_of: 1795374500, read_at: 1795374531, unmet: null,
+  writes: { demand: 500, capacity: 1000 }, reads: { demand: 0, capacity: 3000 }, diagnosis: null, outcome: null, changed: null, decided: null, ...more,
+});
+/** Answers the stream with these events. */
+const tell = (target, events) => target.route("**/api/stream*", (route) => route.fulfill({ contentType: "text/event-stream", body: events().map(([name, data]) => `event: ${name}\ndata: ${JSON.stringify(data)}\n\n`).join("") }));
+
+test("what is shown is told apart without colours, by keys and by its age", { timeout: 300e3 }, async () => {
+  const local = await start(LOCAL, readyLine);
+  const context = await browser.newContext({ viewport: WIDE, reducedMotion: "reduce" });
+  const rows = [rowOf("hot", { heat: 2.4, unmet: 300, by: "second", as_of: 1795374529 }), rowOf("near", { heat: 0.8 }), rowOf("idle", { as_of: 1795374000 })];
+  const begun = { pk: "hot", at: 1795374000, last: 1795374000, times: 1, by: "writer", diagnosis: "hot_key", access: "write", action: "grow", outcome: "begun", hindrance: null, bound: null, from: 1, to: 4, demand: 900, granted: 600, capacity: 1000, hottest_percent: 0, reason: "it is asked for more", cost: null };
+  const later = { ...begun, at: 1795374010, last: 1795374020, outcome: "nothing_to_do", hindrance: "running", to: null };
+  const reshard = { pk: "hot", stage: "waiting", from: 1, to: 4, then: null, percent: 100, items_moved: 7102, items_per_sec: 39, started: 1795374000, left: [300, 300] };
+  let told = 0;
+  await tell(context, () => { told += 1; return [HELLO, ["rows", rows], ["overview", overviewOf({ now: 1795374531 + told, decisions: [later, begun], reshards: [reshard] })]]; });
+  const page = await open(local.found.console, { context });
+
+  await page.getByText("1 key is throttled: hot 300/s unmet").waitFor();
+  const line = (pk) => page.locator(".line-of", { has: page.getByRole("link", { name: pk, exact: true }) });
+  await line("hot").getByText("▲ throttled").waitFor();
+  await line("near").getByText("△ near").waitFor();
+  await line("idle").getByText("9 min ago").waitFor();
+  const widths = await Promise.all(["hot", "near"].map((pk) => line(pk).locator("rect.part").evaluate((of) => of.getBoundingClientRect().width)));
+  assert.ok(widths[0] > widths[1] * 1.6, `regression: 240 % looked like 100 %: ${widths}`);
+  const now = page.locator(".stages [aria-current]");
+  assert.equal(await now.textContent(), "waiting for old requests");
+  assert.equal(await page.locator("main").getByText("Grows 1 → 4").count(), 1);
+  await page.getByText("1 later report while it ran").waitFor();
+  const forms = await page.evaluate(() => ["demand", "absorbed", "capacity", "moved"].map((name) => getComputedStyle(document.querySelector(`figure .line.${name}`)).strokeDasharray));
+  assert.equal(new Set(forms).size, 4, `regression: lines differed in colour alone: ${forms}`);
+
+  // The readout stays while the chart goes on, and moves by keys.
+  const chart = page.getByRole("group", { name: /^Demand vs capacity/ });
+  await chart.focus();
+  await page.keyboard.press("End");
+  await page.keyboard.press("ArrowLeft");
+  const readout = chart.locator(".readout");
+  const text = await readout.textContent();
+  assert.match(text, /Wanted \(estimate\) 900/);
+  const before = told;
+  while (told < before + 2) await new Promise((resolve) => setTimeout(resolve, 200));
+  assert.ok(await readout.isVisible(), "regression: what is read at the cursor went away with the next push");
+  assert.equal(await readout.textContent(), text);
+  await page.keyboard.press("Escape");
+  assert.ok(await readout.isHidden());
+  await page.locator(".flag").focus();
+  assert.match(await page.evaluate(() => document.activeElement.getAttribute("aria-label")), /announced 1→4/);
+
+  // Without the colours of the page.
+  await page.emulateMedia({ forcedColors: "active" });
+  const borders = await page.evaluate(() => ["true", "false"].map((pressed) => getComputedStyle(document.querySelector(`.choice [aria-pressed="${pressed}"]`)).borderTopWidth));
+  assert.notEqual(borders[0], borders[1], "regression: the button that is pressed looked like the others");
+  await page.screenshot({ path: join(PICTURES, "forced-colors.png") });
+  await page.emulateMedia({ forcedColors: "none" });
+
+  // One new decision is told, and not the list.
+  let decisions = [begun];
+  await context.route("**/api/decisions*", (route) => route.fulfill({ json: { decisions } }));
+  await page.getByRole("link", { name: "Decisions", exact: true }).click();
+  await page.locator(".decisions > li").waitFor();
+  const another = { ...begun, at: 1795374520, last: 1795374520, from: 4, to: 16 };
+  decisions = [another, begun];
+  await context.unroute("**/api/stream*");
+  await tell(context, () => [HELLO, ["rows", rows], ["overview", overviewOf({ decisions: [another, begun] })]]);
+  await page.getByRole("status").getByText("1 new decision").waitFor();
+  assert.equal(await page.locator("[aria-live] .decisions, [role=status] .decisions").count(), 0, "regression: the whole list was read again");
+  assert.deepEqual(page.faults, []);
+  await end(local.child);
+});
 
 test("a thousand collections scroll smoothly", { timeout: 300e3 }, async () => {
   const local = await start(LOCAL, readyLine);
   const context = await browser.newContext({ viewport: WIDE, reducedMotion: "reduce" });
-  const rows = Array.from({ length: 1000 }, (_, n) => ({
-    pk: `tenant-${n}`, shards: 1 + (n % 16), state: "stable", placement: "xxh64", heat: (n % 97) / 97, by: "minute", as_of: 1795374531, read_at: 1795374531,
-    writes: { demand: n, capacity: 16000 }, reads: { demand: n, capacity: 48000 }, diagnosis: null, outcome: null, decided: null,
-  }));
-  const lines = { demand: [1, 2], absorbed: [1, 2], throttled: [0, 0], capacity: [3, 3] };
-  const overview = { now: 1795374531, collections: 1000, left_out: 0, series: { from: 1795374000, step: 60, shards: [1, 1], writes: lines, reads: lines }, throttles: [[], []], counts_throttles: true, reshards: [], decisions: [], last_hour: null, reads: { per_sec: 0.4, most_per_sec: 10, total: 12 }, troubles: [], damaged: [] };
-  const events = [["hello", { session: "1", place: "test", allows_changes: false, scaling: "on", partition: {}, sort_key_type: "S" }], ["rows", rows], ["overview", overview]];
-  await context.route("**/api/stream*", (route) => route.fulfill({ contentType: "text/event-stream", body: events.map(([name, data]) => `event: ${name}\ndata: ${JSON.stringify(data)}\n\n`).join("") }));
+  const rows = Array.from({ length: 1000 }, (_, n) => rowOf(`tenant-${n}`, { shards: 1 + (n % 16), heat: (n % 97) / 97 }));
+  await tell(context, () => [HELLO, ["rows", rows], ["overview", overviewOf()]]);
   const page = await open(local.found.console, { context });
   await page.getByRole("link", { name: "tenant-96", exact: true }).waitFor();
+  assert.equal(await page.locator(".line-of").count(), 26, "the hottest, below the titles");
+  await page.getByRole("button", { name: "Show all 1,000" }).click();
   assert.equal(await page.locator(".line-of").count(), 1001);
   const frames = await page.evaluate(async () => {
-    const list = document.querySelector(".cells[aria-label='Collections']");
+    const list = document.querySelector(".list");
     list.scrollIntoView();
     const times = [];
     let last = performance.now();

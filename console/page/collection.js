@@ -1,57 +1,74 @@
 // One collection: its load over time, its counts, its decisions, its items.
 
 import { bars, loadChart } from "./charts.js";
-import { decisionItems } from "./decisions.js";
+import { decisionItems, marksOf } from "./decisions.js";
 import { choice, fill, fillIfChanged, h, table } from "./dom.js";
-import { diagnosis, number, percent, short, time } from "./format.js";
+import { age, number, OVER, percent, short, STATES, time } from "./format.js";
 import { changing, RANGES } from "./overview.js";
 import { openScale } from "./scale.js";
 import { post } from "./server.js";
 
 export function collectionPage(pk, { state, setRange }) {
-  const chart = loadChart("Asked for, absorbed and throttled");
+  const chart = loadChart("Demand vs capacity");
   const trouble = h("div"), figures = h("dl", { class: "figures" });
   const running = h("div"), decisions = h("div"), history = h("div"), metadata = h("div");
   let last = null;
-  const scale = h("button", { type: "button", class: "main", onclick: () => openScale(pk, last) }, "Change the shard count");
+  const scale = h("button", { type: "button", onclick: () => openScale(pk, { details: last, allows: state.hello?.allows_changes, isLost: () => state.lost !== null }) });
+  const known = h("div", { class: "parts" });
+
+  /** Nothing is asked for while nobody answers, and nothing of what is not there. */
+  function connection() {
+    const allows = state.hello?.allows_changes;
+    scale.classList.toggle("main", Boolean(allows));
+    fill(scale, allows ? "Change the shard count" : "What would another count do?");
+    scale.disabled = state.lost !== null;
+    scale.hidden = !last || last.is_nowhere;
+  }
 
   function details(data) {
     last = data;
-    fillIfChanged(trouble, data.trouble, () => data.trouble ? h("p", { class: "notice" }, h("b", {}, "The collection cannot be read. "), data.trouble.detail) : null);
+    connection();
+    known.hidden = data.is_nowhere;
+    fillIfChanged(trouble, [data.trouble, data.is_nowhere], () => data.is_nowhere
+      ? h("section", { class: "card" }, h("p", {}, "There are no items under this partition key, and its shard count was never changed. Is it spelled as the items have it? It appears here with its first item."))
+      : data.trouble ? h("p", { class: "notice" }, h("b", {}, "The collection cannot be read. "), data.trouble.detail) : null);
     const { row, collection, more } = data;
-    const marks = data.decisions.filter((of) => of.outcome !== "nothing_to_do").map((of) => ({ at: of.at, text: `${diagnosis(of.diagnosis)}: ${of.from} → ${of.to ?? of.from}` }));
-    chart.show(data.series, marks);
-    fillIfChanged(figures, [row, more], () => (row ? [
-      ["Shards", number(row.shards), row.state === "stable" ? "stable" : row.state],
-      ["Writes asked for", short(row.writes.demand), `of ${short(row.writes.capacity)} a second`],
-      ["Reads asked for", short(row.reads.demand), `of ${short(row.reads.capacity)} a second`],
-      ["Heat", row.as_of ? percent(row.heat) : "–", row.as_of ? `a ${row.by}'s mean, ${time(row.as_of)}` : "nothing was reported"],
-    ] : ["Shards", "Writes asked for", "Reads asked for", "Heat"].map((name) => [name, "–", "not read yet"])).map(([name, value, small]) => h("div", {}, h("dt", {}, name), h("dd", {}, value, " ", h("small", {}, small)))));
+    // Who has changed a count by hand is in no decision, and in the history.
+    const history_ = (collection?.shard_history ?? []).slice(1).map(({ at, count }) => ({ at, label: `${count} in force`, text: `${count} shards in force` }));
+    chart.show(data.series, data.now, [...marksOf(data.decisions), ...history_].sort((one, other) => one.at - other.at));
+    const old = row?.as_of ? age(data.now, row.as_of, OVER[row.by]) : null;
+    fillIfChanged(figures, [row, more, old], () => (row ? [
+      ["Shards", number(row.shards), STATES[row.state] ?? row.state],
+      ["Writes wanted (estimate)", short(row.writes.demand), `of ${short(row.writes.capacity)}/s capacity`, old],
+      ["Reads wanted (estimate)", short(row.reads.demand), `of ${short(row.reads.capacity)}/s capacity`, old],
+      ["Heat", row.as_of ? percent(row.heat) : "–", row.as_of ? `${row.by === "second" ? "10 s" : "minute"} mean, ${old ?? `to ${time(row.as_of)}`}` : "nothing was reported", old],
+      ["Unmet", old ? "–" : short(row.unmet), row.unmet === null ? "while it is throttled" : "units/s, 10 s mean"],
+    ] : ["Shards", "Writes wanted (estimate)", "Reads wanted (estimate)", "Heat"].map((name) => [name, "–", "not read yet"])).map(([name, value, small, isOld]) => h("div", { class: isOld ? "old" : null }, h("dt", {}, name), h("dd", {}, value, " ", h("small", {}, small)))));
     const reshard = collection?.reshard;
     const counts = state.overview?.reshards.find((of) => of.pk === pk);
-    fillIfChanged(running, [reshard, counts, counts ? data.now : 0], () => counts ? h("section", { class: "card" }, h("h2", {}, "The change that runs"), h("ul", { class: "decisions" }, changing(counts, data.now))) : null);
+    fillIfChanged(running, [reshard, counts, counts ? data.now : 0], () => counts ? h("section", { class: "card" }, h("h2", {}, "Resharding now"), h("ul", { class: "decisions" }, changing(counts))) : null);
     fillIfChanged(decisions, data.decisions, () => data.decisions.length ? decisionItems(data.decisions, { isOfOne: true }) : h("p", { class: "quiet" }, "Nothing was decided about it."));
     fillIfChanged(history, collection?.shard_history, () => collection?.shard_history?.length
-      ? table("Shard counts", ["Since", "Shards"], collection.shard_history.toReversed().map(({ at, count }) => [time(at, true), count]))
+      ? table("Shard counts", ["Since", "Shards"], collection.shard_history.map(({ at, count }, i) => [i || collection.shard_history.length > 19 ? time(at, true) : "the first write", count]).toReversed())
       : h("p", { class: "quiet" }, collection ? "Its count was never changed: it has one shard, and no item in the metadata table." : "Not read yet."));
     fillIfChanged(metadata, [collection, more, data.may_grow, data.damaged_figures, data.read_at], () => facts(data));
   }
 
+  known.append(
+    h("section", { class: "card", "aria-label": "Now" }, figures),
+    h("section", { class: "card" }, chart.figure),
+    running,
+    h("section", { class: "card" }, h("h2", {}, "Decisions"), decisions),
+    h("div", { class: "cards" },
+      h("section", { class: "card" }, h("h2", {}, "Metadata"), metadata),
+      h("div", { class: "parts" }, h("section", { class: "card" }, h("h2", {}, "History"), history), balance(pk))),
+    items(pk));
+  connection();
   return {
-    name: "collection", title: pk, pk, details,
+    name: "collection", title: pk, pk, details, connection, hello: connection,
     element: [
-      h("div", {}, h("a", { class: "back", href: "#/" }, "← Overview"), h("div", { class: "head" }, h("h1", {}, pk), h("div", { class: "row" }, choice("Time", RANGES, state.range, setRange), scale))),
-      trouble,
-      h("section", { class: "card", "aria-label": "Now" }, figures),
-      h("section", { class: "card" }, chart.figure),
-      running,
-      h("div", { class: "cards" },
-        h("section", { class: "card" }, h("h2", {}, "Decisions"), h("div", { class: "cells", tabindex: "0", role: "region", "aria-label": "Decisions" }, decisions)),
-        h("div", { class: "cards" },
-          h("section", { class: "card" }, h("h2", {}, "History"), history),
-          h("section", { class: "card" }, h("h2", {}, "Metadata"), metadata),
-          balance(pk))),
-      items(pk)],
+      h("div", {}, h("a", { class: "back", href: "#/" }, "← Overview"), h("div", { class: "head" }, h("h1", { tabindex: "-1" }, pk), h("div", { class: "row" }, choice("Time", RANGES, state.range, setRange), scale))),
+      trouble, known],
   };
 }
 
@@ -59,9 +76,9 @@ function facts({ collection, more, may_grow: mayGrow, max_shards: max, damaged_f
   if (!collection) return h("p", { class: "quiet" }, "Not read yet.");
   const yes = (value) => (value ? "yes" : "no");
   const rows = [
-    ["Placement", collection.placement], ["State", collection.state], ["Generation", number(collection.generation)],
+    ["Placement", collection.placement], ["State", STATES[collection.state] ?? collection.state], ["Generation", number(collection.generation)],
     ["Floor of shrinking", number(more.min_shards)], ["Most shards ever", number(more.largest_count)], ["Most that the stack allows", number(max)],
-    ["Items that the last change moved", number(more.items_moved)], ["Items, about", more.estimated_items ? number(more.estimated_items) : "not known"],
+    ["Items that the last change moved", number(more.items_moved)], ["Items at the last change, about", more.estimated_items ? number(more.estimated_items) : "not known"],
     ["May grow by itself (GrowKeys)", yes(mayGrow)], ["Markers are being removed", yes(more.cleanup_pending)],
     ["Last changed", collection.last_updated ? time(collection.last_updated, true) : "never"], ["Read by the console", at ? time(at) : "–"],
   ];
@@ -75,10 +92,11 @@ function balance(pk) {
     button.disabled = true;
     try {
       const { items, sampled, is_all: isAll, consumed_rcu: rcu } = await post("/api/balance", { pk });
-      const mean = sampled / items.length;
+      const mean = sampled / items.length, chance = 2 * Math.sqrt(mean);
       const worst = mean ? Math.max(...items) / mean : 0;
-      fill(shown, bars("Items by shard", items.map((count, shard) => [shard, count])),
-        h("p", { class: "small quiet" }, `${isAll ? "All" : "The first"} ${number(sampled)} items for ${number(rcu, 1)} read units. The fullest of ${number(items.length)} shards has ${number(worst, 2)} times the mean.`));
+      const isChance = Math.max(...items) <= mean + 1.5 * chance;
+      fill(shown, bars("Items by shard", items),
+        h("p", { class: "small quiet" }, `${isAll ? "All" : "The first"} ${number(sampled)} items for ${number(rcu, 1)} read units. The fullest of ${number(items.length)} shards has ${number(worst, 2)} times the mean, which is ${isChance ? "within" : "more than"} what chance gives in a sample of this size.`));
     } catch (error) { fill(shown, h("p", { class: "notice" }, error.message)); }
     button.disabled = false;
   } }, "Sample 1,000 items");
@@ -116,7 +134,7 @@ function items(pk) {
       list.append(...answer.items.map((item) => itemOf(pk, item)));
       asked = { ...asked, cursor: answer.cursor ?? "" };
       more.hidden = answer.cursor === null;
-      fill(note, `${number(count)} items from ${number(answer.shards)} shards, ${number(answer.items_read)} read for the last page, ${number(rcu, 1)} read units.${answer.cursor === null ? " That is all." : ""}`);
+      fill(note, `${number(count)} items from ${number(answer.shards)} ${answer.shards === 1 ? "shard" : "shards"}, ${number(answer.items_read)} read for the last page, ${number(rcu, 1)} read units.${answer.cursor === null ? " That is all." : ""}`);
     } catch (error) {
       more.hidden = true;
       fill(note, h("span", { class: "notice" }, error.message));
@@ -129,17 +147,28 @@ function items(pk) {
 
 function itemOf(pk, { sk, text }) {
   const shown = h("div");
-  const opened = h("details", {}, h("summary", {}, h("code", {}, sk)), h("pre", {}, text), shown);
+  const opened = h("details", {}, h("summary", {}, h("code", {}, sk)), h("pre", {}, spaced(text)), shown);
   opened.addEventListener("toggle", async () => {
     if (!opened.open || shown.firstChild) return;
     try {
       const of = await post("/api/item", { pk, sk });
       const home = (at) => (at ? `shard ${at.shard}, ${at.partition}` : "any shard: each write draws it");
-      const rows = [[`Now (${of.count} shards)`, home(of.home)], ...(of.moving_to ? [["It moves to", home(of.moving_to)]] : []),
-        ...of.before.map((before) => [`From ${time(before.at, true)} (${before.count} shards)`, home(before.home)]),
-        ["Generation", number(of.generation)], ["ETag", of.etag], ["Read units that this took", number(of.consumed_rcu, 1)]];
-      fill(shown, table(`Where ${sk} lies`, ["When", "Physical partition key"], rows));
+      const shards = (count) => `${number(count)} ${count === 1 ? "shard" : "shards"}`;
+      const rows = [[`Now (${shards(of.count)})`, home(of.home)], ...(of.moving_to ? [["It moves to", home(of.moving_to)]] : []),
+        ...of.before.map((before) => [`From ${time(before.at, true)} (${shards(before.count)})`, home(before.home)])];
+      fill(shown, table(`Where ${sk} lies`, ["When", "Physical partition key"], rows), h("p", { class: "small quiet" }, `Generation ${number(of.generation)} · ETag ${of.etag} · ${number(of.consumed_rcu, 1)} read units for this`));
     } catch (error) { fill(shown, h("p", { class: "notice" }, error.message)); }
   });
   return h("li", {}, opened);
+}
+
+/** An item on lines of its own. It stays text: its numbers have more digits than a number here keeps. */
+function spaced(text) {
+  let depth = 0;
+  return text.replaceAll(/"(?:[^"\\]|\\.)*"|[{}[\],:]/g, (part) => {
+    const line = () => `\n${"  ".repeat(depth)}`;
+    if (part === "{" || part === "[") { depth += 1; return part + line(); }
+    if (part === "}" || part === "]") { depth -= 1; return line() + part; }
+    return part === "," ? part + line() : part === ":" ? ": " : part;
+  });
 }

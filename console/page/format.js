@@ -11,10 +11,17 @@ export const short = (value) => {
   return number(value, value < 10 ? 1 : 0);
 };
 
+/** Whole cents: what is reckoned from an estimate has no more digits. */
 export const usd = (value) => {
   if (value === null || value === undefined) return "–";
-  return `$${value.toLocaleString("en", { minimumFractionDigits: 2, maximumFractionDigits: value < 0.1 ? 5 : 2 })}`;
+  return value > 0 && value < 0.01 ? "less than $0.01" : `$${value.toLocaleString("en", { minimumFractionDigits: 2, maximumFractionDigits: 2 })}`;
 };
+
+/** What lies between two bounds, of which the upper one may not be known. */
+export function between({ least, most }, say) {
+  if (most === null) return `at least ${say(least)}`;
+  return say(least) === say(most) ? say(most) : `${say(least)} to ${say(most)}`;
+}
 
 export const percent = (value) => `${number(value * 100, value < 0.1 && value > 0 ? 1 : 0)} %`;
 
@@ -33,6 +40,14 @@ export function duration(secs) {
   if (s < 48 * 3600) return `${number(s / 3600, 1)} h`;
   return `${number(s / 86400, 1)} days`;
 }
+
+/** How long ago something was, where that is long for a mean over so many seconds. */
+export const age = (now, at, over) => (now - at > 2 * over ? `${duration(now - at)} ago` : null);
+export const OVER = { second: 10, minute: 60 };
+
+/** The stages of a change, in this order. */
+export const STAGES = { announced: "announced", moving: "moving items", waiting: "waiting for old requests", closing: "closing" };
+export const STATES = { stable: "stable", forward: "announced", move: "moving items" };
 
 export const href = (pk) => `#/c/${encodeURIComponent(pk)}`;
 
@@ -64,7 +79,7 @@ export function outcome(decision) {
   const counts = decision.to ? `${decision.from} → ${decision.to}` : `${decision.from}`;
   switch (decision.outcome) {
     case "begun": return [`${verb ?? decision.action} ${counts}`, "good"];
-    case "dry_run": return [`Dry run: would have ${{ grow: "grown", shrink: "shrunk" }[decision.action] ?? "changed"} ${counts}`, "warm"];
+    case "dry_run": return [`Dry run: would have ${{ grow: "grown", shrink: "shrunk" }[decision.action] ?? "changed"} ${counts}`, ""];
     case "overtaken": return [`Overtaken ${counts}`, ""];
     default: return [decision.hindrance ? `Nothing: ${HINDRANCES[decision.hindrance] ?? decision.hindrance}` : "Nothing to do", ""];
   }

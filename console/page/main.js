@@ -3,7 +3,7 @@
 import { collectionPage } from "./collection.js";
 import { decisionsPage } from "./decisions.js";
 import { fill, fillIfChanged, h } from "./dom.js";
-import { href, number } from "./format.js";
+import { href, number, time } from "./format.js";
 import { overviewPage } from "./overview.js";
 import { follow } from "./server.js";
 
@@ -13,8 +13,8 @@ const place = document.getElementById("place");
 const foot = document.getElementById("foot");
 
 /** What every page knows: the last of each event, and all rows. */
-const state = { hello: null, overview: null, rows: new Map(), range: "live" };
-let page = null, end = null, lost = false, waiting = null, session = null, first = true;
+const state = { hello: null, overview: null, rows: new Map(), range: "live", lost: null };
+let page = null, end = null, waiting = null, session = null, first = true;
 
 function route() {
   const [, kind, rest] = location.hash.match(/^#\/(c|decisions)?\/?(.*)$/) ?? [];
@@ -31,7 +31,7 @@ function route() {
   document.title = `${page.title} · dynashard console`;
   fill(main, page.element);
   // Whoever listens hears where they are.
-  if (!first) main.focus({ preventScroll: true });
+  if (!first) main.querySelector("h1")?.focus({ preventScroll: true });
   first = false;
   window.scrollTo(0, 0);
   listen(pk);
@@ -47,7 +47,8 @@ function listen(pk) {
       session = hello.session;
       state.hello = hello;
       state.rows.clear();
-      [waiting, lost] = [null, false];
+      waiting = null;
+      connected(null);
       // Until now there may have been a word in its place.
       if (!main.contains(page.element.at(-1))) fill(main, page.element);
       head();
@@ -58,9 +59,18 @@ function listen(pk) {
     rows(rows) { for (const row of rows) state.rows.set(row.pk, row); page.rows?.(rows); },
     overview(overview) { state.overview = overview; update(); },
     collection(details) { page.details?.(details); },
-    lost() { lost = true; say(); head(); },
-    back() { lost = false; say(); head(); },
+    lost() { connected(state.lost ?? Date.now() / 1000); },
+    back() { connected(null); },
   });
+}
+
+/** Since when nobody answers, or that somebody does. */
+function connected(lost) {
+  state.lost = lost;
+  main.classList.toggle("lost", lost !== null);
+  page.connection?.();
+  say();
+  head();
 }
 
 function setRange(range) {
@@ -78,8 +88,8 @@ function update() {
 }
 
 function head() {
-  fillIfChanged(place, [state.hello, lost], () => state.hello ? [
-    h("span", { class: lost ? "ends off" : "ends", "aria-hidden": "true" }), h("span", {}, lost ? "Not connected" : "Live"), h("span", {}, state.hello.place),
+  fillIfChanged(place, [state.hello, state.lost], () => state.hello ? [
+    h("span", { class: state.lost ? "ends off" : "ends", "aria-hidden": "true" }), h("span", {}, state.lost ? "Not connected" : "Live"), h("span", {}, state.hello.place),
     h("span", { class: "tag" }, `scaling ${state.hello.scaling}`),
     h("span", { class: state.hello.allows_changes ? "tag warm" : "tag" }, state.hello.allows_changes ? "changes allowed" : "read-only"),
   ] : []);
@@ -94,7 +104,7 @@ const ABOUT = {
 /** What does not work, and what to do. */
 function say() {
   const told = [];
-  if (lost) told.push(["The connection to the console is lost.", "What is shown is as of then. The page connects again by itself. Is dynashard still running?"]);
+  if (state.lost) told.push([`The connection to the console is lost since ${time(state.lost)}.`, `${state.overview ? "What is shown is as of then. " : ""}The page connects again by itself. Is dynashard still running?`]);
   if (waiting) told.push([ABOUT.connection, waiting.detail]);
   for (const trouble of state.overview?.troubles ?? []) told.push([ABOUT[trouble.about] ?? trouble.about, trouble.detail]);
   for (const damaged of state.overview?.damaged ?? []) told.push(["An item is damaged.", damaged]);
@@ -107,7 +117,7 @@ document.getElementById("find").addEventListener("submit", (event) => {
   if (pk) location.hash = href(pk);
 });
 // A link to a part of the page would be taken for another page.
-document.querySelector(".skip").addEventListener("click", (event) => { event.preventDefault(); main.focus(); });
+document.querySelector(".skip").addEventListener("click", (event) => { event.preventDefault(); (main.querySelector("h1") ?? main).focus(); });
 // Nobody looks at a page in a hidden tab, and the console reads for those who look.
 document.addEventListener("visibilitychange", () => { if (document.hidden) end?.(); else listen(page.pk); });
 window.addEventListener("hashchange", route);

@@ -1,73 +1,88 @@
 // All collections: what they are asked for, what is changing, what was decided, what it costs.
 
-import { heat, loadChart, recent } from "./charts.js";
-import { decisionItems } from "./decisions.js";
+import { heat, loadChart, small } from "./charts.js";
+import { decisionItems, marksOf } from "./decisions.js";
 import { choice, fill, fillIfChanged, h } from "./dom.js";
-import { diagnosis, duration, href, number, percent, short, time, usd } from "./format.js";
+import { age, diagnosis, duration, href, number, OVER, percent, short, STAGES, STATES, time, usd } from "./format.js";
 
 export const RANGES = [["live", "5 min"], ["minutes", "30 min"], ["hours", "24 h"], ["days", "3 days"]];
+/** Rows of the list before somebody asks for all. */
+const FIRST_ROWS = 25;
 
 export function overviewPage({ state, setRange }) {
-  const chart = loadChart("Asked for, and what the shards take");
-  const figures = h("dl", { class: "figures" });
+  const chart = loadChart("Demand vs capacity, all collections");
+  const verdict = h("p", { class: "verdict" }), figures = h("dl", { class: "figures" }), hottest = h("div", { class: "hottest" });
   const reshards = h("div"), throttles = h("div"), decisions = h("div"), cost = h("div");
   const cells = collections(state);
   const parts = [
-    h("div", { class: "head" }, h("h1", {}, "Overview"), choice("Time", RANGES, state.range, setRange)),
-    h("section", { class: "card", "aria-label": "Now" }, figures),
+    h("div", { class: "head" }, h("h1", { tabindex: "-1" }, "Overview"), choice("Time", RANGES, state.range, setRange)),
+    h("section", { class: "card", "aria-label": "Now" }, verdict, figures),
+    h("section", { class: "card" }, h("h2", {}, "Hottest keys"), hottest),
     h("section", { class: "card" }, chart.figure),
-    cells.element,
+    h("section", { class: "card" }, h("h2", {}, "Resharding now"), reshards),
     h("div", { class: "cards" },
-      h("section", { class: "card" }, h("h2", {}, "Changes that run"), reshards),
-      h("section", { class: "card" }, h("h2", {}, "Throttles by reason"), throttles),
+      h("section", { class: "card" }, h("h2", {}, "Refused tries by reason"), throttles),
       h("section", { class: "card" }, h("h2", {}, "The last hour's units"), cost)),
     h("section", { class: "card" }, h("div", { class: "head" }, h("h2", {}, "Last decisions"), h("a", { href: "#/decisions" }, "All decisions")), decisions),
+    cells.element,
   ];
 
   function overview(data) {
-    chart.show(data.series);
-    fillIfChanged(figures, [data.collections, data.reshards.length, cells.hot(), now(data)], () => {
-      const { asked, takes, refused } = now(data);
+    const { writes, reads } = data.at_once;
+    const rows = [...state.rows.values()], throttled = rows.filter(isThrottled);
+    const shown = chart.show(data.series, data.now, marksOf(data.decisions, true));
+    fillIfChanged(verdict, [throttled.map(({ pk, unmet }) => [pk, unmet]), data.reshards.length, writes, data.now], () => {
+      const lost = writes.demand > 0 && writes.absorbed !== null ? Math.max(0, 1 - writes.absorbed / writes.demand) : null;
       return [
-        figure("Collections", number(data.collections)),
-        figure("Above 70 % of their shards", number(cells.hot())),
-        figure("Changes that run", number(data.reshards.length)),
-        figure("Writes asked for", short(asked), `of ${short(takes)} a second`),
-        figure("Throttled", short(refused), "a second"),
-      ];
+        h("b", { class: throttled.length ? "bad" : "good" }, throttled.length ? `${number(throttled.length)} ${throttled.length === 1 ? "key is" : "keys are"} throttled` : "No key is throttled"),
+        throttled.length ? `: ${throttled.slice(0, 3).map(({ pk, unmet }) => `${pk} ${short(unmet)}/s unmet`).join(", ")}` : "",
+        ` · ${number(data.reshards.length)} resharding`,
+        writes.absorbed === null ? "" : ` · absorbed ${short(writes.absorbed)} write units/s`,
+        lost === null ? "" : ` · unmet ${percent(lost)}`,
+        writes.as_of ? h("span", { class: "small quiet" }, ` · as of ${duration(data.now - writes.as_of)} ago`) : ""];
     });
+    fillIfChanged(figures, [data.at_once, data.collections, data.reshards.length, cells.hot(), stale(data)], () => [
+      figure("Writes absorbed", short(writes.absorbed), `of ${short(writes.capacity)}/s capacity`),
+      figure("Writes wanted (estimate)", short(writes.demand), asOf(writes, data.now)),
+      figure("Refused write tries", short(writes.refused), writes.counted_as_of ? `/s, minute to ${time(writes.counted_as_of)}` : "/s, 10 s mean"),
+      figure("Reads wanted (estimate)", short(reads.demand), `of ${short(reads.capacity)}/s capacity`),
+      figure("Keys above 70 %", number(cells.hot())),
+      figure("Collections", number(data.collections)),
+    ]);
+    fillIfChanged(hottest, [data.hottest, data.series.from], () => (data.hottest.length ? data.hottest.map((of) => h("a", { class: "small-chart", href: href(of.pk) },
+      h("b", {}, of.pk), h("span", { class: "quiet small" }, ofRow(state.rows.get(of.pk), of.access)), small(of, shown))) : h("p", { class: "quiet" }, "Nothing was reported in the last minutes: a key with one shard is reported only while it is throttled.")));
     fillIfChanged(reshards, [data.reshards, data.reshards.length ? data.now : 0], () => data.reshards.length
-      ? h("ul", { class: "decisions" }, data.reshards.map((reshard) => changing(reshard, data.now)))
+      ? h("ul", { class: "decisions" }, data.reshards.map(changing))
       : h("p", { class: "quiet" }, "No count is changing."));
     fillIfChanged(throttles, [data.throttles, data.counts_throttles], () => refusals(data));
     fillIfChanged(decisions, data.decisions, () => data.decisions.length
-      ? decisionItems(data.decisions) : h("p", { class: "quiet" }, "Nothing was decided yet."));
+      ? decisionItems(data.decisions, { most: 8 }) : h("p", { class: "quiet" }, "Nothing was decided yet."));
     fillIfChanged(cost, data.last_hour, () => hour(data.last_hour));
-    cells.draw();
+    cells.draw(data.now);
   }
   return { name: "overview", title: "Overview", element: parts, overview, rows: cells.rows, hello: cells.clear };
 }
 
 const figure = (name, value, more) => h("div", {}, h("dt", {}, name), h("dd", {}, value, more ? [" ", h("small", {}, more)] : null));
+const stale = ({ at_once: { writes }, now }) => (writes.by ? age(now, writes.as_of, OVER[writes.by]) : null);
+const asOf = ({ by, as_of: at }, now) => (by ? `/s, ${by === "second" ? "10 s" : "minute"} mean${age(now, at, OVER[by]) ? `, ${age(now, at, OVER[by])}` : ""}` : "not reported");
+const ofRow = (row, access) => (row ? `${short(row[access].demand)} of ${short(row[access].capacity)} ${access}/s` : "");
+const isOld = (row, now) => row.as_of !== null && age(now, row.as_of, OVER[row.by]) !== null;
+/** More than noise was not granted. */
+const isThrottled = (row) => row.unmet !== null && row.unmet >= Math.max(1, 0.05 * ((row.writes.demand ?? 0) + (row.reads.demand ?? 0)));
 
-/** The newest of each line that is known. */
-function now({ series: { writes, step } }) {
-  return { asked: recent(writes.demand, step), takes: writes.capacity.at(-1), refused: recent(writes.throttled, step) };
-}
-
-export function changing(reshard, now) {
-  const phases = { forward: "announced: every function learns both counts", move: reshard.closing ? "closing: a last look for late items" : "items move" };
-  const left = reshard.eta_secs ?? (reshard.closes_not_before ? Math.max(0, reshard.closes_not_before - now) : null);
-  const name = `${reshard.pk} from ${reshard.from} to ${reshard.to} shards`;
+/** A change that runs: its stages, and how far it is. */
+export function changing(reshard) {
+  const { pk, from, to, then, stage, percent: done, items_moved: items, items_per_sec: pace, left } = reshard;
+  const stages = Object.entries(STAGES), at = stages.findIndex(([code]) => code === stage);
   return h("li", {},
-    h("p", { class: "what" }, h("a", { href: href(reshard.pk) }, reshard.pk), `${reshard.from} → ${reshard.to} shards`, h("span", { class: "tag" }, reshard.state),
-      reshard.then ? h("span", { class: "tag warm" }, `then back to ${reshard.then}`) : null),
-    h("progress", { max: 100, value: reshard.percent_done ?? 0, "aria-label": name }),
+    h("p", { class: "what" }, h("a", { href: href(pk) }, pk), `${from} → ${to} shards`, then ? h("span", { class: "tag warm" }, `then back to ${then}`) : null),
+    h("ol", { class: "stages", "aria-label": `${pk} from ${from} to ${to} shards` }, stages.map(([code, name], i) => h("li", { class: i < at ? "over" : null, "aria-current": code === stage ? "step" : null }, name, code === "moving" && code === stage ? ` ${done} %` : null))),
+    h("progress", { max: 100, value: done, "aria-label": `Items of ${pk} that were looked at` }),
     h("p", { class: "small quiet" }, [
-      phases[reshard.state] ?? reshard.state,
-      reshard.percent_done === null ? null : `${reshard.percent_done} % scanned`,
-      reshard.items_moved === null ? null : `${number(reshard.items_moved)} items moved`,
-      left === null ? null : `closes in about ${duration(left)}`,
+      items === null ? null : `${number(items)} items moved`,
+      pace === null || stage !== "moving" ? null : `${number(pace)} a second`,
+      left === null ? null : `closes in ${left[0] === left[1] ? `${duration(left[0])} or a little more` : `${duration(left[0])} to ${duration(left[1])}`}`,
     ].filter(Boolean).join(" · ")));
 }
 
@@ -97,59 +112,82 @@ function hour(cost) {
   ];
 }
 
+const COLUMNS = [
+  ["Partition key", (one, other) => (one.pk < other.pk ? -1 : 1)],
+  ["Heat", (one, other) => other.heat - one.heat || other.shards - one.shards || (one.pk < other.pk ? -1 : 1)],
+  ["Shards", (one, other) => other.shards - one.shards],
+  ["Writes/s", (one, other) => (other.writes.demand ?? 0) - (one.writes.demand ?? 0)],
+  ["Reads/s", (one, other) => (other.reads.demand ?? 0) - (one.reads.demand ?? 0)],
+  ["Unmet/s", (one, other) => (other.unmet ?? 0) - (one.unmet ?? 0)],
+  ["Last decision", (one, other) => (other.decided ?? 0) - (one.decided ?? 0)],
+];
+
 /** The list of collections, hottest first. A row is made anew only if it has changed. */
 function collections(state) {
-  const list = h("div", { class: "cells", tabindex: "0", role: "region", "aria-label": "Collections" });
-  const table = h("div", { class: "list", role: "table", "aria-label": "Collections by heat" });
-  const titles = h("div", { class: "line-of titles", role: "row" }, ["Partition key", "Heat", "Shards", "Writes a second", "Reads a second", "Last decision"].map((name) => h("div", { role: "columnheader" }, name)));
+  const list = h("div", { class: "list", role: "table", "aria-label": "Collections by heat" });
   const known = new Map();
-  let wanted = "", order = [], isNew = true;
-  const filter = h("input", { type: "search", "aria-label": "Filter by partition key", placeholder: "Filter by partition key", oninput: () => { wanted = filter.value; isNew = true; draw(); } });
+  let wanted = "", order = [], isNew = true, by = 1, isAll = false, now = 0;
+  const again = () => { isNew = true; draw(now); };
+  const filter = h("input", { type: "search", "aria-label": "Filter by partition key", placeholder: "Filter by partition key", oninput: () => { wanted = filter.value; again(); } });
   const count = h("span", { class: "small quiet" });
-  list.append(table);
+  const all = h("button", { type: "button", hidden: true, onclick: () => { isAll = true; list.classList.add("all"); again(); } });
+  const heads = COLUMNS.map(([name], i) => h("div", { role: "columnheader", "aria-sort": i === by ? "descending" : "none", class: i > 1 && i < 6 ? "num" : null }, h("button", { type: "button", onclick: () => {
+    by = i;
+    heads.forEach((head, j) => head.setAttribute("aria-sort", j === i ? (i ? "descending" : "ascending") : "none"));
+    again();
+  } }, name)));
+  const titles = h("div", { class: "line-of titles", role: "row" }, heads);
 
-  const hot = () => [...state.rows.values()].filter((row) => row.heat >= 0.7).length;
+  const hot = () => [...state.rows.values()].filter((row) => row.heat >= 0.7 && !isOld(row, now)).length;
 
-  function draw() {
-    if (!isNew) return;
+  function draw(at) {
+    now = at;
+    if (!isNew && ![...known.values()].some(({ row, old }) => isOld(row, now) !== old)) return;
     isNew = false;
     const rows = [...state.rows.values()].filter((row) => row.pk.includes(wanted));
-    rows.sort((one, other) => other.heat - one.heat || other.shards - one.shards || (one.pk < other.pk ? -1 : 1));
-    for (const row of rows) {
-      const before = known.get(row.pk);
-      if (before?.row !== row) {
-        const line = lineOf(row);
+    // What is old says nothing of who is hot now.
+    rows.sort((one, other) => (by === 1 ? isOld(one, now) - isOld(other, now) : 0) || COLUMNS[by][1](one, other));
+    const shown = isAll ? rows : rows.slice(0, FIRST_ROWS);
+    for (const row of shown) {
+      const before = known.get(row.pk), old = isOld(row, now);
+      if (before?.row !== row || before.old !== old) {
+        const line = lineOf(row, now);
         if (before) before.line.replaceWith(line);
-        known.set(row.pk, { row, line });
+        known.set(row.pk, { row, line, old });
       }
     }
-    const next = rows.map((row) => row.pk);
-    if (next.length !== order.length || next.some((pk, i) => pk !== order[i]) || !table.firstChild) {
+    const next = shown.map((row) => row.pk);
+    if (next.length !== order.length || next.some((pk, i) => pk !== order[i]) || !list.firstChild) {
       // Moving the line that has the focus would lose it.
-      const active = document.activeElement?.closest?.(".line-of")?.dataset.pk;
-      fill(table, titles, rows.map((row) => known.get(row.pk).line));
-      if (active !== undefined && known.has(active)) known.get(active).line.querySelector("a")?.focus({ preventScroll: true });
+      const active = document.activeElement?.closest?.(".line-of"), isHead = active === titles && document.activeElement;
+      fill(list, titles, shown.map((row) => known.get(row.pk).line));
+      if (isHead) isHead.focus({ preventScroll: true });
+      else if (known.has(active?.dataset.pk)) known.get(active.dataset.pk).line.querySelector("a")?.focus({ preventScroll: true });
       order = next;
     }
+    all.hidden = shown.length === rows.length;
+    fill(all, `Show all ${number(rows.length)}`);
     fill(count, rows.length === state.rows.size ? `${number(rows.length)} read so far` : `${number(rows.length)} of ${number(state.rows.size)}`);
   }
 
   const element = h("section", { class: "card" },
     h("div", { class: "head" }, h("h2", {}, "Collections by heat"), h("div", { class: "row" }, count, filter)),
-    h("p", { class: "small quiet" }, "Collections that were decided about, that change, or that have more shards than their floor. Heat is the part of what the shards take that clients ask for."),
-    list);
+    h("p", { class: "small quiet" }, "Collections that were decided about, that change, or that have more shards than their floor. Heat is the part of the capacity that clients want: the marks of a bar are at 70 and 100 %, and its end at 150 %."),
+    list, h("div", {}, all));
   return { element, hot, draw, rows: () => { isNew = true; }, clear: () => { known.clear(); order = []; isNew = true; } };
 }
 
-function lineOf(row) {
-  const load = (of) => `${short(of.demand)} of ${short(of.capacity)}`;
-  const cell = (name, ...children) => h("div", { role: "cell", "data-name": name }, children);
-  const as = row.as_of ? `mean of a ${row.by}, as of ${time(row.as_of)}` : "nothing was reported";
-  return h("div", { class: "line-of", role: "row", "data-pk": row.pk },
+function lineOf(row, now) {
+  const cell = (name, more, ...children) => h("div", { role: "cell", "data-name": name, class: more }, children);
+  const load = ({ demand, capacity }) => [short(demand), h("span", { class: "quiet" }, ` | ${short(capacity)}`)];
+  const old = isOld(row, now), hot = !old && isThrottled(row);
+  const state = old ? age(now, row.as_of, OVER[row.by]) : hot ? "▲ throttled" : row.heat >= 0.7 ? "△ near" : null;
+  return h("div", { class: old ? "line-of old" : "line-of", role: "row", "data-pk": row.pk },
     h("div", { role: "cell", class: "key" }, h("a", { href: href(row.pk), title: row.pk }, row.pk)),
-    h("div", { role: "cell", class: "heat", title: as }, heat(row.heat), h("b", {}, row.as_of ? percent(row.heat) : "–")),
-    cell("Shards", number(row.shards), row.state === "stable" ? null : [" ", h("span", { class: "tag warm" }, row.state)]),
-    cell("Writes", load(row.writes)),
-    cell("Reads", load(row.reads)),
-    cell("Decision", row.diagnosis ? `${diagnosis(row.diagnosis)}, ${time(row.decided)}` : "–"));
+    h("div", { role: "cell", class: "heat" }, heat(row.heat, hot), h("b", {}, row.as_of ? percent(row.heat) : "–"), h("span", { class: hot ? "bad state" : "quiet state" }, state)),
+    cell("Shards", "num", number(row.shards), row.state === "stable" ? null : [" ", h("span", { class: "tag" }, STATES[row.state] ?? row.state)]),
+    cell("Writes", "num", load(row.writes)),
+    cell("Reads", "num", load(row.reads)),
+    cell("Unmet", "num", old ? "–" : short(row.unmet)),
+    cell("Decision", null, row.diagnosis ? `${row.changed ? row.changed.join(" → ") : diagnosis(row.diagnosis)}, ${time(row.decided)}` : "–"));
 }

@@ -8,14 +8,15 @@ use dynashard_api::params::Params;
 use dynashard_api::problem::Problem;
 use dynashard_core::ports::Consistency;
 use dynashard_core::query::{PageBudget, Query};
-use dynashard_core::{CollectionMetadata, Error, Kind, LedgerKind, Span, StoredItem, TableSchema};
+use dynashard_core::{CollectionMetadata, Error, Kind, LedgerKind, StoredItem, TableSchema};
 use dynashard_keys::{ItemKey, PartitionKey, ShardCount, SortKey};
 use http::StatusCode;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::change::plan_change;
+use crate::change::{Between, plan_change};
 use crate::guard::Failed;
+use crate::series::written_since_change;
 use crate::shared::{Shared, Tables};
 use crate::view;
 
@@ -267,30 +268,29 @@ pub(crate) async fn plan(shared: &Shared, body: &[u8]) -> Answer {
     let asked = ShardCount::new(number_of_shards).map_err(Error::from)?;
     let metadata = metadata_of(tables, &partition).await?;
     let directory = tables.directory();
-    let mut items = Some(metadata.estimated_items()).filter(|items| *items > 0.0);
-    let mut items_by = items.map(|_| "last_change");
-    if items.is_none() {
-        // What was written in the last days is all that anybody knows.
-        let load =
-            directory.records().ledger(&partition, LedgerKind::Load, tables.deadline()).await?;
-        let hours = load.of(Span::Hour, directory.now().wall);
-        let written = hours.map(|(_, measures)| measures.writes).sum::<f64>();
-        items = Some(written).filter(|items| *items > 0.0);
-        items_by = items.map(|_| "writes");
-    }
-    if items.is_none() {
-        let all = Query::all(partition.clone());
-        let sample = page(tables, &Query { limit: SAMPLE, ..all }).await?;
-        let count = f64::from(u32::try_from(sample.items.len()).unwrap_or(SAMPLE));
-        // Of more than a page nobody knows how many there are.
-        items = sample.cursor.is_none().then_some(count);
-        items_by = items.map(|_| "count");
-    }
+    let all = Query::all(partition.clone());
+    let sample = page(tables, &Query { limit: SAMPLE, ..all }).await?;
+    let counted = f64::from(u32::try_from(sample.items.len()).unwrap_or(SAMPLE));
+    let load = directory.records().ledger(&partition, LedgerKind::Load, tables.deadline()).await?;
+    let (items, written) = if sample.cursor.is_none() {
+        (Between { least: counted, most: Some(counted) }, None)
+    } else {
+        let written = written_since_change(&metadata, &load, directory.now().wall);
+        // What the last change moved tells how many there were, and each write since may have made one more.
+        let before = metadata.estimated_items().round();
+        let (least, most) = (before.max(counted), before + written);
+        (Between { least, most: Some(most).filter(|most| *most > least) }, Some(written))
+    };
     let settings = directory.settings();
     let plan =
         plan_change(&metadata, settings, directory.lease().waits(), asked, items, tables.prices)?;
     let allowed = shared.allows_changes && tables.scaler.is_some();
-    Ok(json!({ "plan": plan, "items_by": items_by, "allows_changes": allowed }))
+    Ok(json!({
+        "plan": plan,
+        // `null` where the items were counted.
+        "written_since": written,
+        "allows_changes": allowed,
+    }))
 }
 
 #[derive(Deserialize)]

@@ -11,6 +11,13 @@ use crate::cost::{MOVE_WCU, Prices};
 /// The read units of one more shard in an eventually consistent page.
 const SHARD_RCU: f64 = 0.5;
 
+/// Bounds of what is not known exactly. Without an upper one nobody knows how much it may be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub(crate) struct Between<T> {
+    pub(crate) least: T,
+    pub(crate) most: Option<T>,
+}
+
 /// What another count would do.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct ChangePlan {
@@ -22,22 +29,29 @@ pub(crate) struct ChangePlan {
     action: &'static str,
     /// The part of the items that changes its shard, from 0 to 1.
     share_moved: f64,
-    /// The items of the collection and those that move, about; `null` where nobody knows.
-    items: Option<f64>,
-    items_moved: Option<f64>,
-    write_units: Option<f64>,
-    usd: Option<f64>,
+    /// The items of the collection and those that move.
+    items: Between<f64>,
+    items_moved: Between<f64>,
+    write_units: Between<f64>,
+    usd: Option<Between<f64>>,
     /// The seconds until puts go to the new shards, until the items have moved at the mover's pace, and until the
-    /// change closes.
+    /// change closes, which waits for the requests from before.
     /// `null` after a change that runs: nobody knows when that closes.
     in_force_secs: Option<u64>,
-    moving_secs: Option<u64>,
-    closes_secs: Option<u64>,
+    moving_secs: Between<u64>,
+    closes_secs: Option<Between<u64>>,
+    old_requests_secs: u64,
     /// What each page of a query reads more then, at least; below 0 it is less.
     query_rcu_more: f64,
     /// What each shard is to take: the capacity then, in units a second.
     write_capacity: f64,
     read_capacity: f64,
+}
+
+impl<T: Copy> Between<T> {
+    fn map<U>(self, of: impl Fn(T) -> U) -> Between<U> {
+        Between { least: of(self.least), most: self.most.map(of) }
+    }
 }
 
 /// What `asked` shards would do. `items` is how many there are, as far as anybody knows.
@@ -46,7 +60,7 @@ pub(crate) fn plan_change(
     settings: &Settings,
     waits: Waits,
     asked: ShardCount,
-    items: Option<f64>,
+    items: Between<f64>,
     prices: Option<Prices>,
 ) -> Result<ChangePlan, Error> {
     let placement = metadata.placement;
@@ -84,19 +98,24 @@ pub(crate) fn plan_change(
     };
     let moves = matches!(action, "grow" | "shrink" | "turn_round");
     let share_moved = if moves { share_moved(placement, from, to) } else { 0.0 };
-    let items_moved = items.map(|items| (items * share_moved).round());
+    let mut items_moved = items.map(|items| (items * share_moved).round());
+    if share_moved == 0.0 {
+        items_moved.most = Some(0.0);
+    }
     let write_units = items_moved.map(|items| items * MOVE_WCU);
     let per_sec = most_moves_per_sec(settings, from.get(), to.get(), 0.0);
     let moving_secs =
         items_moved.map(|items| if items > 0.0 { whole_secs(items / per_sec) } else { 0 });
     let is_change = action != "none" && action != "keep";
     let settle = if is_change { waits.leases_end } else { Duration::ZERO };
-    let (in_force, mut closes) = (settle, settle);
-    if share_moved > 0.0 {
+    let closes = moving_secs.map(|moving| {
+        if share_moved == 0.0 {
+            return ceil_secs(settle);
+        }
         // Requests from before `move` have to be over, and leases on either side of the close.
-        closes += waits.request_lifetime + 2 * settle;
-        closes = closes.max(in_force + Duration::from_secs(moving_secs.unwrap_or(0)) + settle);
-    }
+        let waits = waits.request_lifetime + 3 * settle;
+        ceil_secs(waits.max(2 * settle + Duration::from_secs(moving)))
+    });
     let is_known = metadata.phase == Phase::Stable;
     let counted = |count: ShardCount| f64::from(count.get());
     Ok(ChangePlan {
@@ -108,10 +127,11 @@ pub(crate) fn plan_change(
         items,
         items_moved,
         write_units,
-        usd: prices.zip(write_units).map(|(prices, units)| prices.of_writes(units)),
-        in_force_secs: is_known.then(|| ceil_secs(in_force)),
+        usd: prices.map(|prices| write_units.map(|units| prices.of_writes(units))),
+        in_force_secs: is_known.then(|| ceil_secs(settle)),
         moving_secs,
-        closes_secs: is_known.then(|| ceil_secs(closes)),
+        closes_secs: is_known.then_some(closes),
+        old_requests_secs: ceil_secs(waits.request_lifetime),
         query_rcu_more: (counted(to) - counted(from)) * SHARD_RCU,
         write_capacity: counted(to) * f64::from(settings.partition.write_units),
         read_capacity: counted(to) * f64::from(settings.partition.read_units),
@@ -162,6 +182,15 @@ mod tests {
         asked: u32,
         items: Option<f64>,
     ) -> Result<ChangePlan, Code> {
+        let items = Between { least: items.unwrap_or(0.0), most: items };
+        plan_between(metadata, asked, items)
+    }
+
+    fn plan_between(
+        metadata: &CollectionMetadata,
+        asked: u32,
+        items: Between<f64>,
+    ) -> Result<ChangePlan, Code> {
         let settings = Settings::default();
         let waits = Waits::of(&settings);
         let prices = Some(Prices { write_units_usd: 0.625e-6, read_units_usd: 0.125e-6 });
@@ -172,13 +201,14 @@ mod tests {
     fn a_growth_moves_what_the_new_shards_hold() {
         let grown = plan(&collection(Placement::Xxh64, 4), 13, Some(1e6)).expect("a plan");
         assert_eq!((grown.from, grown.asked, grown.to, grown.action), (4, 13, 16, "grow"));
-        assert_eq!((grown.share_moved, grown.items_moved), (0.75, Some(750_000.0)));
-        assert_eq!(grown.write_units, Some(3_750_000.0));
-        assert!(grown.usd.is_some_and(|usd| (usd - 2.343_75).abs() < 1e-9), "{grown:?}");
-        assert_eq!(grown.moving_secs, Some(469), "at 400 items a second from each of 4 shards");
+        assert_eq!((grown.share_moved, grown.items_moved.most), (0.75, Some(750_000.0)));
+        assert_eq!(grown.write_units.most, Some(3_750_000.0));
+        let usd = grown.usd.and_then(|usd| usd.most);
+        assert!(usd.is_some_and(|usd| (usd - 2.343_75).abs() < 1e-9), "{grown:?}");
+        assert_eq!(grown.moving_secs.most, Some(469), "at 400 items a second from 4 shards each");
         assert_eq!(grown.in_force_secs, Some(7), "T' of a lease of 5 seconds");
         // H, and T' three times: of `forward`, of the transactions and of the leases.
-        let closes = grown.closes_secs.expect("it is known");
+        let closes = grown.closes_secs.and_then(|of| of.most).expect("it is known");
         assert!((960 + 18..=960 + 22).contains(&closes), "{grown:?}");
         assert_eq!(grown.query_rcu_more.to_bits(), 6.0_f64.to_bits());
     }
@@ -186,23 +216,38 @@ mod tests {
     #[test]
     fn regression_items_of_one_shard_were_to_move_at_the_pace_of_ten() {
         let grown = plan(&collection(Placement::Xxh64, 1), 16, Some(1e6)).expect("a plan");
-        assert_eq!(grown.moving_secs, Some(2_344), "937,500 items, at 400 a second");
-        assert!(grown.closes_secs.is_some_and(|closes| closes >= 2_344), "{grown:?}");
+        assert_eq!(grown.moving_secs.least, 2_344, "937,500 items, at 400 a second");
+        assert!(grown.closes_secs.is_some_and(|closes| closes.least >= 2_344), "{grown:?}");
+    }
+
+    #[test]
+    fn regression_a_change_promised_the_items_of_the_last_one_alone() {
+        let items = Between { least: 344.0, most: Some(15_544.0) };
+        let grown = plan_between(&collection(Placement::Xxh64, 4), 16, items).expect("a plan");
+        assert_eq!(grown.items_moved, Between { least: 258.0, most: Some(11_658.0) });
+        assert_eq!(grown.write_units.most, Some(58_290.0));
+        let unknown = Between { least: 1_000.0, most: None };
+        let grown = plan_between(&collection(Placement::Xxh64, 4), 16, unknown).expect("a plan");
+        assert_eq!(grown.items_moved, Between { least: 750.0, most: None });
+        assert!(grown.closes_secs.is_some_and(|of| of.least >= 960 && of.most.is_none()));
     }
 
     #[test]
     fn a_growth_of_a_random_collection_moves_nothing_and_closes_at_once() {
         let grown = plan(&collection(Placement::Random, 2), 5, None).expect("a plan");
-        assert_eq!((grown.to, grown.items_moved, grown.closes_secs), (5, None, Some(7)));
+        let none = Between { least: 0.0, most: Some(0.0) };
+        assert_eq!((grown.to, grown.items_moved), (5, none));
+        assert_eq!(grown.closes_secs, Some(Between { least: 7, most: Some(7) }));
         let shrunk = plan(&collection(Placement::Jump, 8), 6, Some(800.0)).expect("a plan");
-        assert_eq!((shrunk.action, shrunk.items_moved), ("shrink", Some(200.0)));
+        assert_eq!((shrunk.action, shrunk.items_moved.most), ("shrink", Some(200.0)));
     }
 
     #[test]
     fn what_cannot_be_asked_for_says_why() {
         assert_eq!(plan(&collection(Placement::Xxh64, 4), 257, None), Err(Code::BadShardCount));
         let same = plan(&collection(Placement::Xxh64, 4), 3, Some(9.0)).expect("a plan");
-        assert_eq!((same.action, same.items_moved, same.closes_secs), ("none", Some(0.0), Some(0)));
+        assert_eq!((same.action, same.items_moved.most), ("none", Some(0.0)));
+        assert_eq!(same.closes_secs, Some(Between { least: 0, most: Some(0) }));
         let running = CollectionMetadata {
             phase: Phase::Forward { from: count(4), to: count(8) },
             ..collection(Placement::Xxh64, 4)
@@ -210,7 +255,7 @@ mod tests {
         assert_eq!(plan(&running, 16, None), Err(Code::ReshardRunning));
         let turned = plan(&running, 4, Some(800.0)).expect("a plan");
         assert_eq!(
-            (turned.action, turned.from, turned.items_moved),
+            (turned.action, turned.from, turned.items_moved.most),
             ("turn_round", 8, Some(400.0))
         );
         assert_eq!((turned.in_force_secs, turned.closes_secs), (None, None), "after what runs");

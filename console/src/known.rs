@@ -4,18 +4,21 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use dynashard_core::{
-    CollectionMetadata, DecisionHistory, Job, Ledger, Measures, Phase, Span, Usage,
+    Code, CollectionMetadata, DecisionHistory, Job, Ledger, Measures, Phase, Span, Usage,
 };
 use dynashard_keys::PartitionKey;
 use serde::Serialize;
 
-use crate::series::LIVE_SECS;
+use crate::course::Course;
 
 /// The collections that the console keeps in memory. Of more it says how many there are.
 const MOST_COLLECTIONS: usize = 5_000;
 
 /// A second, or a decision, that is older no longer makes its collection one that something happens to.
 const RECENT_SECS: u64 = 20;
+
+/// The seconds that the console keeps of what it has seen by the second.
+pub(crate) const LIVE_SECS: u64 = 300;
 
 /// Over how many seconds the rate is told at which the console reads.
 const SPENT_OVER: Duration = Duration::from_mins(1);
@@ -49,6 +52,8 @@ pub(crate) struct Collection {
     /// `None` until it was read, and where it does not exist.
     pub(crate) metadata: Option<CollectionMetadata>,
     pub(crate) job: Option<Job>,
+    /// How its changes went on.
+    pub(crate) course: Course,
     /// The last that was read of either ledger.
     pub(crate) heat: Ledger,
     pub(crate) load: Ledger,
@@ -59,6 +64,8 @@ pub(crate) struct Collection {
     /// When the parts were read, by the boot clock.
     pub(crate) metadata_read: Option<Duration>,
     pub(crate) load_read: Option<Duration>,
+    /// When the ledger of the load was read, in epoch seconds: of what came later it says nothing.
+    pub(crate) load_secs: Option<u64>,
     pub(crate) decisions_read: Option<Duration>,
     /// When any of it was read last, in epoch seconds.
     pub(crate) read_secs: Option<u64>,
@@ -90,6 +97,12 @@ impl Collection {
         let changes = self.metadata.as_ref().is_some_and(|of| of.phase != Phase::Stable);
         let is_recent = |at: &u64| at.saturating_add(RECENT_SECS) >= now_secs;
         changes || self.is_listed || self.live.keys().next_back().is_some_and(is_recent)
+    }
+
+    /// Whether there is no such collection: somebody has asked for it, and has perhaps mistyped.
+    pub(crate) fn is_nowhere(&self) -> bool {
+        let code = Code::CollectionNotFound.as_str();
+        self.trouble.as_ref().is_some_and(|trouble| trouble.code == code)
     }
 
     /// Takes in what the heat ledger says of the last seconds. What others report later makes a second larger.

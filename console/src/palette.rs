@@ -1,5 +1,5 @@
 //! The colours of charts, in the console and wherever else the project draws: those of Okabe and Ito, which people
-//! with any kind of colour vision can tell apart. Lines differ in form, too.
+//! with any kind of colour vision can tell apart. What is drawn differs in form, too: lines are solid, dashed or dotted, and what is refused is an area.
 
 /// Red, green and blue, each from 0 to 255.
 pub type Rgb = (u8, u8, u8);
@@ -26,7 +26,7 @@ pub const CAPACITY: Hue = Hue { name: "capacity", light: (0, 158, 115), dark: (6
 /// Items that move.
 pub const MOVED: Hue = Hue { name: "moved", light: (204, 121, 167), dark: (226, 150, 192) };
 /// A change that is announced.
-pub const ANNOUNCED: Hue = Hue { name: "announced", light: (230, 159, 0), dark: (245, 190, 70) };
+pub const ANNOUNCED: Hue = Hue { name: "announced", light: (176, 122, 0), dark: (245, 190, 70) };
 
 /// All of them.
 pub const HUES: [Hue; 6] = [DEMAND, ABSORBED, THROTTLED, CAPACITY, MOVED, ANNOUNCED];
@@ -61,9 +61,11 @@ mod tests {
 
     #[test]
     fn the_lines_stand_out_from_either_ground() {
-        for hue in [DEMAND, ABSORBED, THROTTLED, CAPACITY] {
+        for hue in HUES {
             assert!(contrast(hue.light, (255, 255, 255)) >= 3.0, "{}", hue.name);
-            assert!(contrast(hue.dark, (22, 26, 31)) >= 3.0, "{}", hue.name);
+            // A card is a little darker than white, and lighter than the page on a dark screen.
+            assert!(contrast(hue.light, (247, 248, 250)) >= 2.8, "{}", hue.name);
+            assert!(contrast(hue.dark, (30, 35, 42)) >= 3.0, "{}", hue.name);
         }
     }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use dynashard_api::view::{CollectionView, DecisionView};
 use dynashard_core::{
-    CollectionMetadata, DecisionRecord, Phase, Rates, ServerTime, Settings, Waits,
+    Bucket, CollectionMetadata, DecisionRecord, Measures, Phase, Rates, Settings, Span, Waits,
 };
 use dynashard_keys::{PartitionKey, ShardCount};
 use serde_json::{Value, json};
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use crate::change::share_moved;
 use crate::cost::{MOVE_WCU, Prices, last_hour};
 use crate::known::{Collection, Known, Trouble};
-use crate::series::{Range, Series, tenths, throttles};
+use crate::series::{Range, Series, reported_secs, tenths, throttles};
 
 /// What the views need beside what is known.
 #[derive(Debug, Clone, Copy)]
@@ -31,19 +31,32 @@ pub(crate) struct Frame<'a> {
     pub(crate) boot: Duration,
 }
 
-/// The decisions that the overview shows.
-const LAST_DECISIONS: usize = 8;
+/// The decisions that the overview is told: it shows those that are of one change as one.
+const LAST_DECISIONS: usize = 30;
+
+/// The collections of which it shows how they go on.
+const HOTTEST: usize = 4;
+
+/// For how many seconds a minute tells of now.
+const RECENT_MINUTE: u64 = 130;
 
 /// What the overview shows beside the rows of the collections.
 pub(crate) fn overview(known: &Known, frame: Frame<'_>, range: Range) -> Value {
     let now = frame.now.as_secs();
     let limits = frame.settings.partition;
-    let mut series = Series::empty(range, now);
-    for collection in known.collections.values().filter(|of| of.read_secs.is_some()) {
-        let Collection { metadata, live, load, .. } = collection;
-        series.add(metadata.as_ref(), live, load, limits, range);
-    }
-    series.measure(&known.usage, known.usage_until);
+    let series = |range| {
+        let mut series = Series::empty(range, limits, now);
+        known
+            .collections
+            .values()
+            .filter(|of| of.read_secs.is_some())
+            .for_each(|of| series.add(of));
+        series.measure(&known.usage, known.usage_until);
+        series.finish()
+    };
+    let live = series(Range::Live);
+    let at_once = live.now(&known.usage, known.usage_until);
+    let series = if range == Range::Live { live } else { series(range) };
     let changing = known.collections.iter();
     let changing = changing.filter_map(|(partition, of)| reshard(partition, of, frame));
     let throttles = [300, 3_600].map(|back| throttles(&known.usage, now.saturating_sub(back)));
@@ -52,9 +65,12 @@ pub(crate) fn overview(known: &Known, frame: Frame<'_>, range: Range) -> Value {
     });
     json!({
         "now": now,
-        "collections": known.collections.len(),
+        "collections": known.collections.values().filter(|of| !of.is_nowhere()).count(),
         "left_out": known.left_out,
-        "series": series.rounded(),
+        // Whatever range is shown.
+        "at_once": at_once,
+        "series": series,
+        "hottest": hottest(known, frame, range),
         // Of the last five minutes, and of the last hour.
         "throttles": throttles,
         "counts_throttles": known.usage.period_secs > 0,
@@ -78,23 +94,50 @@ fn reshard(partition: &PartitionKey, collection: &Collection, frame: Frame<'_>) 
     let (Phase::Forward { from, to } | Phase::Move { from, to }) = metadata.phase else {
         return None;
     };
-    let job = collection.job.as_ref();
-    let progress = job
-        .zip(metadata.reshard())
-        .map(|(job, reshard)| job.progress(&reshard, frame.waits, ServerTime(frame.now.as_secs())));
+    let (job, now) = (collection.job.as_ref(), frame.now.as_secs());
+    let course = &collection.course;
     Some(json!({
         "pk": partition.as_str(),
-        "state": metadata.phase.as_str(),
+        "stage": course.stage,
         "from": from.get(),
         "to": to.get(),
         "then": job.and_then(|job| job.then).map(ShardCount::get),
-        "percent_done": progress.map(|progress| progress.percent_done),
-        "closing": job.is_some_and(|job| job.closing),
+        "percent": course.percent,
         "items_moved": job.map(|job| job.items_moved),
+        "items_per_sec": course.pace(now).map(tenths),
         "started": job.map(|job| job.started_secs),
-        "closes_not_before": progress.and_then(|of| of.closes_not_before).map(|at| at.0),
-        "eta_secs": progress.and_then(|of| of.eta_secs),
+        // In seconds, at least and at most.
+        "left": course.left(now),
     }))
+}
+
+/// The series of the hottest collections, each of the access of which it has more.
+fn hottest(known: &Known, frame: Frame<'_>, range: Range) -> Vec<Value> {
+    let now = frame.now.as_secs();
+    let heat = |of: &Collection| {
+        let shards = of.metadata.as_ref().map_or(1, |of| of.number_of_shards.get());
+        // What has not been reported for long is not hot.
+        let is_recent = |of: &Rates| of.as_of_secs + RECENT_MINUTE >= now;
+        let rates = rates(of, frame.now).0.filter(is_recent)?;
+        let limits = frame.settings.partition;
+        let share = |units: f64, each: u32| units / (f64::from(shards) * f64::from(each).max(1.0));
+        let writes = share(rates.write_units, limits.write_units);
+        let reads = share(rates.get_units + rates.query_units, limits.read_units);
+        Some(if reads > writes { (reads, "reads") } else { (writes, "writes") })
+    };
+    let read = known.collections.iter().filter(|(_, of)| of.read_secs.is_some());
+    let mut all = read.filter_map(|(pk, of)| Some((heat(of)?, pk, of))).collect::<Vec<_>>();
+    all.sort_by(|((one, _), ..), ((other, _), ..)| other.total_cmp(one));
+    let hottest = all.into_iter().take(HOTTEST).map(|((_, access), partition, collection)| {
+        let mut series = Series::empty(range, frame.settings.partition, now);
+        series.add(collection);
+        let mut series = json!(series.finish());
+        let lines = series[access].take();
+        json!({
+            "pk": partition.as_str(), "access": access, "lines": lines, "shards": series["shards"].take(),
+        })
+    });
+    hottest.collect()
 }
 
 /// The rows of the collections that were read.
@@ -106,8 +149,13 @@ pub(crate) fn rows<'a>(known: &'a Known, frame: Frame<'a>) -> impl Iterator<Item
     })
 }
 
+/// The newest decision that says more than that a change is at work already.
 fn newest<'a>(known: &'a Known, partition: &PartitionKey) -> Option<&'a DecisionRecord> {
-    known.histories.get(partition)?.records.iter().max_by_key(|record| record.last_secs)
+    let says_more =
+        |of: &&DecisionRecord| !matches!(of.hindrance.as_deref(), Some("running" | "cooldown"));
+    let records = known.histories.get(partition)?.records.iter();
+    let telling = records.clone().filter(says_more).max_by_key(|record| record.last_secs);
+    telling.or_else(|| records.max_by_key(|record| record.last_secs))
 }
 
 /// A collection in the list. Rates are units a second.
@@ -142,20 +190,45 @@ fn row(
         // Of what the rates are a mean: `second`, `minute`, or nothing.
         "by": by,
         "as_of": rates.map(|rates| rates.as_of_secs),
+        // The units a second that were not granted of late, where that is known.
+        "unmet": unmet(collection, frame.now.as_secs()),
         "diagnosis": newest.map(|record| record.diagnosis.as_str()),
         "outcome": newest.map(|record| record.outcome.as_str()),
+        "changed": newest.filter(|of| of.outcome == "begun").map(|of| (of.from, of.to)),
         "decided": newest.map(|record| record.last_secs),
         "read_at": collection.read_secs,
     })
 }
 
-/// What clients ask it for now, as GET /collection says it.
+/// What clients want now. By the second those alone report who see throttles: a minute that has more is nearer to all.
 fn rates(collection: &Collection, now: Duration) -> (Option<Rates>, Option<&'static str>) {
-    if let Some(rates) = Rates::of_seconds(&collection.heat, now) {
-        return (Some(rates), Some("second"));
+    let minute = Rates::of_minute(&collection.load, now).map(|rates| {
+        let start_secs = rates.as_of_secs - rates.over_secs;
+        let bucket = Bucket { span: Span::Minute, start_secs };
+        let secs = collection.metadata.as_ref().map_or(60, |of| reported_secs(of, bucket));
+        rates.over(secs)
+    });
+    let is_recent = |rates: &Rates| rates.as_of_secs + RECENT_MINUTE >= now.as_secs();
+    let all = |rates: Rates| rates.write_units + rates.get_units + rates.query_units;
+    match (Rates::of_seconds(&collection.heat, now), minute) {
+        (Some(seconds), Some(minute)) if is_recent(&minute) && all(minute) > all(seconds) => {
+            (Some(minute), Some("minute"))
+        }
+        (Some(seconds), _) => (Some(seconds), Some("second")),
+        (None, minute) => (minute, minute.map(|_| "minute")),
     }
-    let rates = Rates::of_minute(&collection.load, now);
-    (rates, rates.map(|_| "minute"))
+}
+
+/// The units a second that clients did not get in the last ten seconds that are complete. `None` where no second was
+/// reported; beside others such a second was not throttled.
+fn unmet(collection: &Collection, now: u64) -> Option<f64> {
+    let recent = collection.live.range(now.saturating_sub(12)..now.saturating_sub(2));
+    let unmet = |seen: &Measures| {
+        let reads = seen.get_units + seen.query_units - seen.read_units;
+        (seen.write_units - seen.written_units).max(0.0) + reads.max(0.0)
+    };
+    let sum = recent.map(|(_, seen)| unmet(seen)).reduce(|one, other| one + other)?;
+    Some(tenths(sum / 10.0))
 }
 
 /// The newest decisions that are wanted, newest first, each with what it costs.
@@ -223,10 +296,10 @@ pub(crate) fn details(
 ) -> Value {
     let nothing = Collection::default();
     let collection = known.collections.get(partition).unwrap_or(&nothing);
-    let Collection { metadata, job, live, load, trouble, read_secs, .. } = collection;
+    let Collection { metadata, job, trouble, read_secs, .. } = collection;
     let now = frame.now.as_secs();
-    let mut series = Series::empty(range, now);
-    series.add(metadata.as_ref(), live, load, frame.settings.partition, range);
+    let mut series = Series::empty(range, frame.settings.partition, now);
+    series.add(collection);
     let view = metadata
         .as_ref()
         .map(|metadata| CollectionView::with_progress(metadata, job.as_ref(), frame.waits, now));
@@ -250,7 +323,8 @@ pub(crate) fn details(
         "collection": view,
         "more": more,
         "row": read_secs.map(|_| row(partition, collection, newest(known, partition), frame)),
-        "series": series.rounded(),
+        "is_nowhere": collection.is_nowhere(),
+        "series": series.finish(),
         "decisions": all,
         "may_grow": frame.settings.grow_keys.allow(partition),
         "max_shards": frame.settings.max_shards.get(),

@@ -8,7 +8,7 @@ use dynashard_core::ports::{List, Listed, StoreError};
 use dynashard_core::{Code, Error, HeatWindow, Kind, LedgerKind};
 use dynashard_keys::PartitionKey;
 
-use crate::known::{COLLECTIONS, CONNECTION, DECISIONS, LISTS, Trouble, USAGE};
+use crate::known::{COLLECTIONS, CONNECTION, DECISIONS, LISTS, LIVE_SECS, Trouble, USAGE};
 use crate::schedule::{Schedule, Task};
 use crate::shared::{Shared, Tables, UsagePace};
 
@@ -229,6 +229,8 @@ async fn read(
         let read = Box::pin(tables.watcher.collection(partition, tables.deadline()));
         let (metadata, job) = read.await?;
         update(shared, partition, |known| {
+            let seconds = [now.epoch_secs().saturating_sub(LIVE_SECS), now.epoch_secs()];
+            known.course.note(&metadata, job.as_ref(), directory.lease().waits(), seconds);
             (known.metadata, known.job) = (Some(metadata), job);
             known.metadata_read = Some(now.boot);
         });
@@ -243,6 +245,7 @@ async fn read(
             directory.records().ledger(partition, LedgerKind::Load, tables.deadline()).await?;
         update(shared, partition, |known| {
             (known.load, known.load_read) = (load, Some(now.boot));
+            known.load_secs = Some(now.epoch_secs());
         });
     }
     if is_active && is_old(decisions_read, DECISIONS_EVERY) {

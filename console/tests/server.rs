@@ -379,7 +379,13 @@ async fn the_stream_shows_collections_decisions_and_costs() {
     assert_eq!(hour["system"]["write_units"], json!(60.0 * (6.0 + 20.0 * 5.0)));
     assert_eq!(hour["clients"]["write_units"], json!(60.0 * (600.0 - 20.0 * 5.0)));
     assert_eq!(overview["throttles"][1][0]["reason"], "partition");
-    assert_eq!(overview["series"]["shards"].as_array().map(Vec::len), Some(30));
+    let demand = &overview["series"]["writes"]["demand"];
+    assert_eq!(demand.as_array().map(Vec::len), Some(30));
+    let other = world.until("range=days", "overview", is_whole).await;
+    assert_eq!(other["at_once"], overview["at_once"], "now is now, whatever range is shown");
+    assert_eq!(other["at_once"]["writes"]["capacity"], 6_000);
+    // 500 units in a minute.
+    assert_eq!(other["at_once"]["writes"]["absorbed"], 8.3);
 
     let details = world.until("pk=EWR&range=hours", "collection", |details| {
         details["collection"]["number_of_shards"] == 4
@@ -398,6 +404,31 @@ async fn the_stream_shows_collections_decisions_and_costs() {
     assert_eq!(world.get("/api/stream?range=years").await.refused(), refused(400, "bad_parameter"));
     let counted = world.memory.requests();
     assert_eq!((counted.ledger_updates, counted.writes), (0, 0), "it only looks");
+    world.console.stop().await;
+}
+
+#[tokio::test]
+async fn regression_a_mistyped_key_counted_as_a_collection_that_cannot_be_read() {
+    let world = World::start(Options::default()).await;
+    world.lay_out("EWR", 4);
+    let details = world.until("pk=EWRR", "collection", |of| of["is_nowhere"] == true).await;
+    assert!(details["row"].is_null(), "{details}");
+    let overview = world.until("pk=EWRR", "overview", |of| of["collections"] != 0).await;
+    assert_eq!(overview["collections"], 1);
+    world.console.stop().await;
+}
+
+#[tokio::test]
+async fn regression_the_plan_of_a_change_left_out_what_it_had_not_counted() {
+    let world = World::start(Options::default()).await;
+    world.lay_out("EWR", 2);
+    for n in 0..1_100 {
+        world.place("EWR", &format!("{n:04}"), 2);
+    }
+    let ask = json!({ "pk": "EWR", "number_of_shards": 4 });
+    let plan = world.post("/api/plan", &ask).await.json();
+    assert_eq!(plan["plan"]["items"], json!({ "least": 1_000.0, "most": null }));
+    assert_eq!(plan["plan"]["items_moved"], json!({ "least": 500.0, "most": null }));
     world.console.stop().await;
 }
 
@@ -536,8 +567,10 @@ async fn reads_that_are_throttled_are_told_and_the_rest_goes_on() {
     world.lay_out("EWR", 4);
     // Two pages of lists come before the first of decisions.
     let passes = || Fault::before(|| {});
-    let faults = [passes(), passes(), Fault::throttle()];
-    world.store.script(Operation::MetadataQuery, faults);
+    world.store.script(Operation::MetadataQuery, [passes(), passes()]);
+    // It is asked again for as long as the console waits for an answer.
+    let throttles = std::iter::repeat_with(Fault::throttle).take(100);
+    world.store.script(Operation::MetadataQuery, throttles);
     let told = world.until("", "overview", |overview| {
         overview["troubles"].as_array().is_some_and(|all| !all.is_empty())
     });

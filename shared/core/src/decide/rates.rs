@@ -38,10 +38,12 @@ impl Rates {
         });
         let seconds = seconds.collect::<Vec<_>>();
         // What came first may have come in the middle of its second.
-        let ((first, _), whole) = seconds.split_first()?;
+        let (_, whole) = seconds.split_first()?;
         let (last, _) = whole.last()?;
         let measures = whole.iter().map(|(_, measures)| *measures);
-        Some(Self::mean(measures, first.end_secs(), last.end_secs()))
+        // A second that nobody reported is not one without requests: it was not throttled.
+        let over_secs = u64::try_from(whole.len()).unwrap_or(RECENT_SECS);
+        Some(Self::mean(measures, over_secs, last.end_secs()))
     }
 
     /// The rates of the last complete minute, from the ledger of minutes. `None` if it has none.
@@ -55,19 +57,34 @@ impl Rates {
         let before = over.iter().rev().nth(1);
         let before = before.filter(|(bucket, _)| bucket.end_secs() == newest.0.start_secs);
         let (minute, measures) = before.filter(|_| is_fresh).unwrap_or(newest);
-        Some(Self::mean(std::iter::once(**measures), minute.start_secs, minute.end_secs()))
+        Some(Self::mean(std::iter::once(**measures), Span::Minute.secs(), minute.end_secs()))
     }
 
-    fn mean(counted: impl Iterator<Item = Measures>, from_secs: u64, as_of_secs: u64) -> Self {
+    /// As the mean over so many of its last seconds, of which alone something can have been reported.
+    #[must_use]
+    pub fn over(self, secs: u64) -> Self {
+        #[expect(clippy::cast_precision_loss, reason = "a minute at most")]
+        let times = self.over_secs as f64 / secs.max(1) as f64;
+        let Self { write_units, get_units, query_units, .. } = self;
+        Self {
+            write_units: write_units * times,
+            get_units: get_units * times,
+            query_units: query_units * times,
+            over_secs: secs.max(1),
+            ..self
+        }
+    }
+
+    fn mean(counted: impl Iterator<Item = Measures>, over_secs: u64, as_of_secs: u64) -> Self {
         let sum = counted.fold(Measures::default(), |mut sum, measures| {
             sum.add(&measures);
             sum
         });
-        let over_secs = as_of_secs - from_secs;
         #[expect(clippy::cast_precision_loss, reason = "a minute at most")]
         let secs = over_secs as f64;
         Self {
-            write_units: sum.write_units / secs,
+            // Who was granted it wanted it, whatever was reported of the rest.
+            write_units: sum.write_units.max(sum.written_units) / secs,
             get_units: sum.get_units / secs,
             query_units: sum.query_units / secs,
             over_secs,
@@ -116,9 +133,19 @@ mod tests {
     }
 
     #[test]
-    fn a_second_without_a_request_counts_between_two_and_not_behind_the_last() {
+    fn regression_a_second_that_nobody_reported_counted_as_one_without_requests() {
         let pause = [(NOW_SECS - 8, 1.0), (NOW_SECS - 7, 600.0), (NOW_SECS - 5, 600.0)];
-        assert_eq!(of_seconds(pause), Some((400.0, 3, NOW_SECS - 4)));
+        assert_eq!(of_seconds(pause), Some((600.0, 2, NOW_SECS - 4)));
+    }
+
+    #[test]
+    fn regression_less_was_asked_for_than_was_granted() {
+        let bucket = |start_secs| Bucket { span: Span::Second, start_secs };
+        let measures = Measures { write_units: 100.0, written_units: 320.0, ..Measures::default() };
+        let seconds = [NOW_SECS - 3, NOW_SECS - 2].map(|at| (bucket(at), measures));
+        let heat = Ledger { buckets: seconds.into(), ..Ledger::default() };
+        let rates = Rates::of_seconds(&heat, Duration::from_secs(NOW_SECS + 1)).expect("a second");
+        assert_eq!(rates.write_units.to_bits(), 320.0_f64.to_bits());
     }
 
     #[test]
