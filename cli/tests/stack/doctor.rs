@@ -44,7 +44,7 @@ fn advice(ran: &Ran, check: &str) -> String {
 fn the_window_is_measured_and_the_lifetime_follows() {
     let stack = LocalStack::start(&FIVE_MINUTES);
     stack.until_swept();
-    let pinned = stack.requests("MetadataTable", "PutItem");
+    let pinned = stack.requests("MetadataTable", "UpdateItem");
     let examined = on(&stack, &["doctor", "--json", "--request-lifetime-secs", "960"]);
     assert_eq!((examined.status, examined.stderr.as_str()), (0, ""), "{examined:?}");
     let report = examined.last();
@@ -89,13 +89,13 @@ fn the_window_is_measured_and_the_lifetime_follows() {
         for operation in stack.operations(table) {
             let is_read = ["GetItem", "Query", "Scan"].contains(&operation.as_str());
             // It pins the settings, and names the owner of the main table.
-            let is_the_sweeps = [("MetadataTable", "PutItem"), ("MainTable", "PutItem")]
+            let is_the_sweeps = [("MetadataTable", "UpdateItem"), ("MainTable", "PutItem")]
                 .contains(&(table, operation.as_str()));
             let is_known = is_read || is_the_sweeps || operation.starts_with("Describe");
             assert!(is_known, "{operation} of {table}");
         }
     }
-    assert_eq!(stack.requests("MetadataTable", "PutItem"), pinned, "it changes nothing");
+    assert_eq!(stack.requests("MetadataTable", "UpdateItem"), pinned, "it changes nothing");
 
     let too_low = on(&stack, &["doctor", "--request-lifetime-secs", "120"]);
     assert_eq!(too_low.status, 1, "{too_low:?}");

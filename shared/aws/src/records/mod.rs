@@ -11,9 +11,7 @@ use std::collections::HashMap;
 use async_trait::async_trait;
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::error::BuildError;
-use aws_sdk_dynamodb::types::{
-    AttributeValue, Delete, Put, ReturnValue, TransactWriteItem, Update,
-};
+use aws_sdk_dynamodb::types::{AttributeValue, Delete, ReturnValue, TransactWriteItem, Update};
 use dynashard_core::ports::{
     Change, CollectionCatalog, Dated, List, ListPage, Listed, Record, RecordKey, RecordStore, Seen,
     StoreError,
@@ -189,55 +187,31 @@ impl DynamoRecordStore {
         let Change { key, seen, next } = change;
         let mut condition = Condition::of(seen, &self.partition_key_name);
         let part = TransactWriteItem::builder();
-        let part = match (next, seen) {
-            (None, _) => {
-                let delete = Delete::builder()
-                    .table_name(&self.table)
-                    .key(&self.partition_key_name, text(key))
-                    .set_condition_expression(condition.text)
-                    .set_expression_attribute_names(filled(condition.names))
-                    .set_expression_attribute_values(filled(condition.values));
-                part.delete(delete.build().map_err(|e| rejected(&e))?)
-            }
-            (Some(next), Seen::Record(_)) => {
-                let expression = condition.update_to(next);
-                let update = Update::builder()
-                    .table_name(&self.table)
-                    .key(&self.partition_key_name, text(key))
-                    .update_expression(expression)
-                    .set_condition_expression(condition.text)
-                    .set_expression_attribute_names(filled(condition.names))
-                    .set_expression_attribute_values(filled(condition.values));
-                part.update(update.build().map_err(|e| rejected(&e))?)
-            }
-            (Some(next), Seen::Anything | Seen::Nothing) => {
-                let put = Put::builder()
-                    .table_name(&self.table)
-                    .set_item(Some(encode(next)))
-                    .item(&self.partition_key_name, text(key))
-                    .set_condition_expression(condition.text)
-                    .set_expression_attribute_names(filled(condition.names))
-                    .set_expression_attribute_values(filled(condition.values));
-                part.put(put.build().map_err(|e| rejected(&e))?)
-            }
+        let part = if let Some(next) = next {
+            let expression = condition.update_to(next);
+            let update = Update::builder()
+                .table_name(&self.table)
+                .key(&self.partition_key_name, text(key))
+                .update_expression(expression)
+                .set_condition_expression(condition.text)
+                .set_expression_attribute_names(filled(condition.names))
+                .set_expression_attribute_values(filled(condition.values));
+            part.update(update.build().map_err(|e| rejected(&e))?)
+        } else {
+            let delete = Delete::builder()
+                .table_name(&self.table)
+                .key(&self.partition_key_name, text(key))
+                .set_condition_expression(condition.text)
+                .set_expression_attribute_names(filled(condition.names))
+                .set_expression_attribute_values(filled(condition.values));
+            part.delete(delete.build().map_err(|e| rejected(&e))?)
         };
         Ok(part.build())
     }
 
     /// Sends one change by itself.
     async fn send(&self, change: TransactWriteItem, date: &DateProbe) -> Result<(), Refused> {
-        if let Some(put) = change.put {
-            let request = self
-                .client
-                .put_item()
-                .table_name(put.table_name)
-                .set_item(Some(put.item))
-                .set_condition_expression(put.condition_expression)
-                .set_expression_attribute_names(put.expression_attribute_names)
-                .set_expression_attribute_values(put.expression_attribute_values);
-            let sent = request.customize().interceptor(date.clone()).send().await;
-            sent.map_err(|e| of_write(&e))?;
-        } else if let Some(update) = change.update {
+        if let Some(update) = change.update {
             let request = self
                 .client
                 .update_item()
@@ -344,7 +318,8 @@ impl Condition {
         condition
     }
 
-    /// The expression that makes the record `next` of another one of its kind. What software of a later version has added stays.
+    /// The expression that makes the record `next` of nothing, or of another one of its kind. What software of a later version has
+    /// added stays.
     fn update_to(&mut self, next: &Record) -> String {
         let item = encode(next);
         let is_gone = |name: &&&str| !item.contains_key(**name);

@@ -18,7 +18,7 @@ pub trait RecordStore: Send + Sync {
     /// A strongly consistent `GetItem`.
     async fn read(&self, key: &RecordKey) -> Result<Dated<Option<Record>>, StoreError>;
 
-    /// Carries out one change by `PutItem`, `UpdateItem` or `DeleteItem`, and several at once by `TransactWriteItems`.
+    /// Carries out one change by `UpdateItem` or `DeleteItem`, and several at once by `TransactWriteItems`.
     /// [`StoreError::ConditionFailed`] where a record is not as seen: then nothing has changed.
     async fn commit(&self, changes: &[Change]) -> Result<Dated<()>, StoreError>;
 
