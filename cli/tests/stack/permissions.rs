@@ -251,11 +251,6 @@ fn collect(stack: &LocalStack, before: &Used) -> Used {
     used
 }
 
-fn is_used(stack: &LocalStack, role: &str, sid: &str, action: &str) -> bool {
-    let used = collect(stack, &Used::new());
-    used.get(&(role.to_owned(), sid.to_owned(), action.to_owned())).is_some_and(|times| *times > 0)
-}
-
 fn statements(permissions: &Value) -> impl Iterator<Item = (&str, &Value)> {
     let roles = permissions["roles"].as_array().expect("roles").iter();
     roles.flat_map(|role| {
