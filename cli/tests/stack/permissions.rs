@@ -100,7 +100,7 @@ fn requests_and_reshards(used: &mut Used) {
         let puts =
             (0..150).map(|n| json!({ "pk": "hot", "sk": format!("{batch}-{n}"), "item": {} }));
         stack.put_all(puts);
-        if stack.get("/collection?pk=hot").json()["phase"] != "stable" {
+        if stack.get("/collection?pk=hot").json()["state"] != "stable" {
             break;
         }
     }
