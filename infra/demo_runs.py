@@ -107,12 +107,16 @@ def main() -> int:
     parser.add_argument("--beside", action="store_true", help="beside a process that takes one core")
     parser.add_argument("--command", default="target/release/dynashard", help="the command (default: %(default)s)")
     parser.add_argument("--load", type=int, default=8, help="the load of the busiest key (default: 8)")
+    parser.add_argument("--logs", type=Path, metavar="DIR", help="keep what each run and its functions log there")
     parser.add_argument("rest", nargs="*", help="further arguments of the demo, behind --")
     args = parser.parse_args()
     if args.runs < 1:
         parser.error("--runs takes a number above 0")
     if not Path(args.command).is_file():
         parser.error(f"{args.command} is not there: cargo build --release makes it")
+    if args.logs:
+        args.logs.mkdir(parents=True, exist_ok=True)
+        args.rest.append("--logs")
     other = multiprocessing.Process(target=occupy, daemon=True) if args.beside else None
     if other:
         other.start()
@@ -124,6 +128,8 @@ def main() -> int:
             began = time.monotonic()
             ended = subprocess.run(command, capture_output=True, text=True, check=False)
             secs = time.monotonic() - began
+        if args.logs:
+            (args.logs / f"{number}.log").write_text(ended.stderr)
         if ended.returncode != 0:
             print(ended.stderr, file=sys.stderr)
             print(f"run {number} failed with status {ended.returncode}", file=sys.stderr)

@@ -190,7 +190,10 @@ impl Sized {
         let of_sample = of_sample.sum::<f64>() / count.powi(2);
         // Clients that send batches ask for more in some seconds than in others.
         let rates = seconds.iter().map(|m| units(m, access)).collect::<Vec<_>>();
-        let of_seconds = squares(&rates) / (count - 1.0).max(1.0) / count;
+        let of_seconds = match rates[..] {
+            [only] => (OF_ONE_SECOND * only).powi(2),
+            _ => squares(&rates) / (count - 1.0).max(1.0) / count,
+        };
         Self {
             asked,
             granted: mean(seconds.iter().map(|m| granted(m, access))),
@@ -202,6 +205,8 @@ impl Sized {
 
 /// How many deviations above the mean nine of ten lie below.
 const NINE_OF_TEN: f64 = 1.28;
+/// The part of its demand by which a single second is taken to be off: it tells nothing of how much seconds differ.
+const OF_ONE_SECOND: f64 = 0.25;
 /// How many times the demand that is seen is believed at most.
 const MOST_OFF: f64 = 2.0;
 /// From which part of its capacity on a collection that is refused more has all that its shards take: while all of its
