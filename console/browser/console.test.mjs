@@ -186,6 +186,115 @@ test("the demo is seen as it happens", { timeout: 600e3 }, async () => {
   await end(demo.child);
 });
 
+/** The first number in a text, as the page writes numbers and times: 1,234, 1.2 k, 2 min. */
+function numberIn(text) {
+  const [, digits, unit] = text.match(/([\d,.]+)(?: (k|m|min)\b)?/);
+  return Number(digits.replaceAll(",", "")) * ({ k: 1e3, m: 1e6, min: 60 }[unit] ?? 1);
+}
+
+test("figures are those of the load, and a change is what the dialog says", { timeout: 600e3 }, async () => {
+  const minute = () => Math.floor(Date.now() / 60e3), started = minute();
+  const local = await start([...LOCAL, "--allow-changes", "--set", "MoverWriteUnits=1000"], readyLine);
+  const { api, console: address } = local.found;
+  const json = async (method, path, body) => {
+    const answer = await fetch(`${api}${path}`, { method, headers: { "content-type": "application/json" }, body: body && JSON.stringify(body) });
+    assert.ok(answer.ok, `${method} ${path}: ${answer.status} ${await answer.clone().text()}`);
+    return answer.json();
+  };
+  const KEYS = { EWR: 320, JFK: 160, LGA: 80 };
+  for (const pk of Object.keys(KEYS)) await json("PUT", `/collection?pk=${pk}`, { placement: "xxh64", number_of_shards: 4 });
+
+  // Each quarter of a second brings a quarter of the rates, whenever the last one was answered, from the beginning of a minute
+  // on: of one that has begun before, a minute's mean is less.
+  await new Promise((resolve) => setTimeout(resolve, 60e3 - (Date.now() % 60e3)));
+  const written = { EWR: 0, JFK: 0, LGA: 0 }, under = new Set(), began = Date.now();
+  let rounds = 0, isOver = false;
+  const round = () => {
+    while (!isOver && Date.now() - began >= rounds * 250) {
+      rounds += 1;
+      for (const [pk, rate] of Object.entries(KEYS)) {
+        const puts = Array.from({ length: rate / 4 }, (_, i) => ({ pk, sk: `${String(rounds).padStart(6, "0")}-${i}`, item: { a: "x" } }));
+        const sent = json("POST", "/batch-write", { puts }).then(({ unprocessed }) => { written[pk] += puts.length - unprocessed.length; under.delete(sent); });
+        under.add(sent);
+      }
+    }
+  };
+  const timer = setInterval(round, 50);
+
+  // Environments report a minute when it is over. What is shown of it is what was written in it.
+  const page = await open(`${address}/`);
+  const shows = async (name, rate, of = page) => {
+    const until = Date.now() + PATIENCE;
+    for (;;) {
+      const text = await figure(of, name).textContent();
+      if (/^\d/.test(text) && Math.abs(numberIn(text) - rate) <= 0.05 * rate) return;
+      assert.ok(Date.now() < until, `${name}: ${text} where it is ${rate} a second`);
+      await new Promise((resolve) => setTimeout(resolve, 250));
+    }
+  };
+  const range = (name) => page.getByRole("button", { name, exact: true }).first().click();
+  const newest = async () => {
+    const row = page.getByRole("region", { name: /^Demand vs capacity/ }).locator("tbody tr").first();
+    return Promise.all([row.locator("td").nth(2), row.locator("td").nth(3)].map(async (cell) => numberIn((await cell.textContent()).replace("–", "0"))));
+  };
+  await shows("Writes absorbed", 560);
+  await shows("Writes wanted", 560);
+  await page.locator("details", { hasText: "The figures as a table" }).locator("summary").first().click();
+  for (const name of ["5 min", "30 min", "24 h", "3 days"]) {
+    await range(name);
+    await shows("Writes absorbed", 560);
+    if (name === "5 min") continue;
+    // The hour that runs has the stack's minutes before the load as well; the minute before this one may not be reported yet.
+    const until = Date.now() + PATIENCE, idle = name === "30 min" ? 0 : Math.floor(began / 60e3) - started;
+    const isRight = (value) => {
+      const loaded = minute() - Math.floor(began / 60e3) - 1;
+      return value >= 0.95 * 560 * loaded / (loaded + idle) && value <= 1.05 * 560;
+    };
+    let values;
+    do {
+      await new Promise((resolve) => setTimeout(resolve, 500));
+      values = await newest();
+    } while (!values.every(isRight) && Date.now() < until);
+    assert.ok(values.every(isRight), `${name}: absorbed and wanted ${values} of 560 writes a second, after ${idle} minutes without`);
+  }
+  const of = await open(`${address}/#/c/EWR`);
+  await shows("Writes wanted", 320, of);
+
+  // The dialog counts what was written up to the last whole minute.
+  isOver = true;
+  clearInterval(timer);
+  await Promise.all(under);
+  const items = written.EWR;
+  await of.getByRole("button", { name: "Change the shard count" }).click();
+  await of.getByLabel("New shard count").fill("16");
+  await of.keyboard.press("Enter");
+  const said = async (name) => {
+    const bounds = await of.locator("dialog tr", { hasText: name }).locator("td").last().textContent();
+    return bounds.match(/[\d,.]+ ?(?:[km]|s|min)?(?= to | or more|:|$)/g).slice(0, 2).map(numberIn);
+  };
+  await of.getByText("Items that move").waitFor();
+  const bounds = { items: await said("Items that move"), secs: await said("It closes") };
+  await of.getByLabel(/To confirm, type the partition key/).fill("EWR");
+  const changed = Date.now();
+  await of.getByRole("button", { name: "Change", exact: true }).click();
+  await of.getByText("The change has begun.").waitFor();
+  let moved = 0, secs = null;
+  while (secs === null) {
+    await new Promise((resolve) => setTimeout(resolve, 250));
+    const { state, reshard } = await json("GET", "/collection?pk=EWR");
+    if (state === "stable") secs = (Date.now() - changed) / 1000;
+    else moved = Math.max(moved, reshard?.items_moved ?? 0);
+  }
+  // Writes may be of items that are there already, so fewer may move. Who reads the upper bound is to be right within a half.
+  const report = `the dialog said ${JSON.stringify(bounds)}; ${moved} of ${items} items moved, and it took ${secs} s`;
+  for (const [[least, most], was] of [[bounds.items, moved], [bounds.secs, secs]]) {
+    assert.ok(least <= was * 1.5 && most <= was * 1.5 && was <= most * 1.5, report);
+  }
+  console.log(report);
+  assert.deepEqual([...page.faults, ...of.faults], []);
+  await end(local.child);
+});
+
 test("a count is changed after a confirmation, and a lost connection comes back", { timeout: 600e3 }, async () => {
   const local = await start([...LOCAL, "--allow-changes"], readyLine);
   const { api, console: address, dynamodb, cloudwatch } = local.found;

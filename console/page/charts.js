@@ -1,7 +1,7 @@
 // Charts of equal steps of time, as SVG, each with its figures as a table behind it.
 
 import { choice, fill, fillIfChanged, h, table } from "./dom.js";
-import { number, short, time } from "./format.js";
+import { duration, number, short, time } from "./format.js";
 
 const HEIGHT = 264, STRIP = 56;
 const LEFT = 54, RIGHT = 14, TOP = 56, BOTTOM = 26;
@@ -200,7 +200,7 @@ export function loadChart(title) {
     const old = picture.querySelector(".cursor");
     const sample = (name) => h("svg", { viewBox: "0 0 24 8", "aria-hidden": "true" }, name === "unmet" || name === "refused" ? h("rect", { class: name === "unmet" ? "area unmet" : "refused", width: 24, height: 8 }) : h("line", { class: `line ${name}`, x1: 0, x2: 24, y1: 4, y2: 4 }));
     const skips = (name) => (access === "reads" && name === "moved") || (given.step > 1 && name === "mean");
-    fill(legend, values(null).filter(([name]) => !skips(name)).map(([name, text, value]) => h("li", {}, sample(name), text, h("b", {}, number(value)))), given.step === 1 ? h("li", {}, "means of 10 s") : null);
+    fill(legend, values(null).filter(([name]) => !skips(name)).map(([name, text, value]) => h("li", {}, sample(name), text, h("b", {}, number(value)))), given.step === 1 ? h("li", {}, `means of 10 s${given.skip ? `; the last ${duration(given.until - given.from)}, before which nothing is known` : ""}`) : null);
     readout.hidden = at === null;
     if (at === null) { old?.remove(); return; }
     const x = scale()(at + given.step / 2);
@@ -250,8 +250,13 @@ export function small({ lines: all, shards }, { from, until, step, skip, now }) 
   const place = { x: (secs) => +((width * (secs - from)) / (until - from)).toFixed(1), y: (value) => +(height * (1 - value / top)).toFixed(1), from, step };
   return h("svg", { viewBox: `0 0 ${width} ${height}`, preserveAspectRatio: "none", "aria-hidden": "true" },
     h("path", { class: "line capacity", d: capacity(shards, lines.per_shard, place, from, Math.min(until, now)) }), h("path", { class: "area unmet", d: unmet(lines, place) }),
-    ["mean", "demand", "absorbed"].map((name) => h("path", { class: `line ${name}`, d: path(lines[name], place, step > 1 || name === "mean") })));
+    ["mean", "demand", "absorbed"].map((name) => h("path", { class: `line ${name}`, d: path(lines[name], place, step > 1 || name === "mean") })),
+    shards.filter(([at]) => at > from && at < until).map(([at]) => h("line", { class: "change", x1: place.x(at), x2: place.x(at), y1: 0, y2: height })));
 }
+
+/** How the counts of a small chart went: 1→16. */
+export const countsOf = ({ shards }, { from, until }) => [shardsAt(shards, from), ...shards.filter(([at]) => at > from && at < until).map(([, count]) => count)].filter((count, i, all) => i === 0 || count !== all[i - 1]);
+
 
 function stamp(secs, step) {
   const date = new Date(secs * 1000);

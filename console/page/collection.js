@@ -33,9 +33,7 @@ export function collectionPage(pk, { state, setRange }) {
       ? h("section", { class: "card" }, h("p", {}, "There are no items under this partition key, and its shard count was never changed. Is it spelled as the items have it? It appears here with its first item."))
       : data.trouble ? h("p", { class: "notice" }, h("b", {}, "The collection cannot be read. "), data.trouble.detail) : null);
     const { row, collection, more } = data;
-    // Who has changed a count by hand is in no decision, and in the history.
-    const history_ = (collection?.shard_history ?? []).slice(1).map(({ at, count }) => ({ at, label: `${count} in force`, text: `${count} shards in force` }));
-    chart.show(data.series, data.now, [...marksOf(data.decisions), ...history_].sort((one, other) => one.at - other.at));
+    chart.show(data.series, data.now, [...marksOf(data.decisions), ...changesOf(collection)].sort((one, other) => one.at - other.at));
     const old = row?.as_of ? age(data.now, row.as_of, OVER[row.by]) : null;
     fillIfChanged(figures, [row, more, old], () => (row ? [
       ["Shards", number(row.shards), STATES[row.state] ?? row.state],
@@ -70,6 +68,14 @@ export function collectionPage(pk, { state, setRange }) {
       h("div", {}, h("a", { class: "back", href: "#/" }, "← Overview"), h("div", { class: "head" }, h("h1", { tabindex: "-1" }, pk), h("div", { class: "row" }, choice("Time", RANGES, state.range, setRange), scale))),
       trouble, known],
   };
+}
+
+/** Counts that came into force and the last close, as marks: who changes a count by hand is in no decision. */
+function changesOf(collection) {
+  const { shard_history: history = [], state, last_updated: last } = collection ?? {};
+  const changes = history.slice(1).map(({ at, count }) => ({ at, label: `${count} in force`, text: `${count} shards in force` }));
+  const isClosed = changes.length > 0 && state === "stable" && last > changes.at(-1).at;
+  return isClosed ? [...changes, { at: last, label: "closed", text: `the change to ${history.at(-1).count} shards has closed` }] : changes;
 }
 
 function facts({ collection, more, may_grow: mayGrow, max_shards: max, damaged_figures: damaged, read_at: at }) {
@@ -147,7 +153,7 @@ function items(pk) {
 
 function itemOf(pk, { sk, text }) {
   const shown = h("div");
-  const opened = h("details", {}, h("summary", {}, h("code", {}, sk)), h("pre", {}, spaced(text)), shown);
+  const opened = h("details", {}, h("summary", {}, h("code", {}, sk), h("span", { class: "small quiet preview" }, text)), h("pre", {}, spaced(text)), shown);
   opened.addEventListener("toggle", async () => {
     if (!opened.open || shown.firstChild) return;
     try {

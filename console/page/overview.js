@@ -1,6 +1,6 @@
 // All collections: what they are asked for, what is changing, what was decided, what it costs.
 
-import { heat, loadChart, small } from "./charts.js";
+import { countsOf, heat, loadChart, small } from "./charts.js";
 import { decisionItems, marksOf } from "./decisions.js";
 import { choice, fill, fillIfChanged, h } from "./dom.js";
 import { age, diagnosis, duration, href, number, OVER, percent, short, STAGES, STATES, time, usd } from "./format.js";
@@ -50,7 +50,7 @@ export function overviewPage({ state, setRange }) {
       figure("Collections", number(data.collections)),
     ]);
     fillIfChanged(hottest, [data.hottest, data.series.from], () => (data.hottest.length ? data.hottest.map((of) => h("a", { class: "small-chart", href: href(of.pk) },
-      h("b", {}, of.pk), h("span", { class: "quiet small" }, ofRow(state.rows.get(of.pk), of.access)), small(of, shown))) : h("p", { class: "quiet" }, "Nothing was reported in the last minutes: a key with one shard is reported only while it is throttled.")));
+      h("b", {}, of.pk), h("span", { class: "quiet small" }, [ofRow(state.rows.get(of.pk), of.access), shards(countsOf(of, shown))].filter(Boolean).join(" · ")), small(of, shown))) : h("p", { class: "quiet" }, "Nothing was reported in the last minutes: a key with one shard is reported only while it is throttled.")));
     fillIfChanged(reshards, [data.reshards, data.reshards.length ? data.now : 0], () => data.reshards.length
       ? h("ul", { class: "decisions" }, data.reshards.map(changing))
       : h("p", { class: "quiet" }, "No count is changing."));
@@ -67,6 +67,7 @@ const figure = (name, value, more) => h("div", {}, h("dt", {}, name), h("dd", {}
 const stale = ({ at_once: { writes }, now }) => (writes.by ? age(now, writes.as_of, OVER[writes.by]) : null);
 const asOf = ({ by, as_of: at }, now) => (by ? `/s, ${by === "second" ? "10 s" : "minute"} mean${age(now, at, OVER[by]) ? `, ${age(now, at, OVER[by])}` : ""}` : "not reported");
 const ofRow = (row, access) => (row ? `${short(row[access].demand)} of ${short(row[access].capacity)} ${access}/s` : "");
+const shards = (counts) => `${counts.map(number).join("→")} ${counts.length === 1 && counts[0] === 1 ? "shard" : "shards"}`;
 const isOld = (row, now) => row.as_of !== null && age(now, row.as_of, OVER[row.by]) !== null;
 /** More than noise was not granted. */
 const isThrottled = (row) => row.unmet !== null && row.unmet >= Math.max(1, 0.05 * ((row.writes.demand ?? 0) + (row.reads.demand ?? 0)));

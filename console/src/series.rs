@@ -235,19 +235,20 @@ impl Series {
         }
         for (place, start) in self.starts() {
             let runs = start + step > self.until;
+            // What is known in part would look idle. Of the hour that runs, the part that is known is shown.
+            let from = if runs { start.max(*first) } else { start };
             let end = (start + step).min(until_secs);
-            // What is known in part would look idle.
-            if start < *first || end <= start || (end < start + step && !runs) {
+            if from < *first || end <= from || (end < start + step && !runs) {
                 continue;
             }
-            let of_step = usage.periods.range(start..end);
+            let of_step = usage.periods.range(from..end);
             let (mut reads, mut writes, mut items) = ((0.0, 0.0), (0.0, 0.0), 0.0);
             for (_, of) in of_step {
                 reads = (reads.0 + of.main.reads, reads.1 + of.throttled_reads.total());
                 writes = (writes.0 + of.main.writes, writes.1 + of.throttled_writes.total());
                 items += of.items_moved;
             }
-            let secs = seconds(end - start);
+            let secs = seconds(end - from);
             // Of seconds the jobs tell: the mover counts what it has moved by whole calls.
             let moved = if self.range == Range::Live {
                 self.writes.moved[place].unwrap_or_default()
@@ -687,6 +688,10 @@ mod tests {
         let mut live = shown(Range::Live, &[]);
         live.measure(&usage, NOW);
         assert!(live.writes.absorbed.iter().all(Option::is_none), "too coarse");
+        let mut hours = shown(Range::Hours, &[]);
+        hours.measure(&usage, minute + 60);
+        let hours = &hours.writes.absorbed[22..];
+        assert_eq!(hours, [None, Some(10.0)], "regression: the first hour of a stack looked idle");
         let rows = throttles(&usage, minute);
         assert_eq!(rows, [ThrottleRow { access: "write", reason: "partition", count: 120.0 }]);
     }
