@@ -293,6 +293,22 @@ fn a_batch_read_that_finds_a_newer_generation_looks_again() {
     assert_eq!((behind.items.len(), behind.unprocessed.len()), (0, 20));
 }
 
+#[test]
+fn regression_a_batch_read_whose_time_was_over_said_that_metadata_is_behind() {
+    let world = World::new();
+    world.lay_out(1, 1, Placement::Xxh64);
+    world.memory.place(&home("a", 1), stored("a", 3));
+    let slow = world.clock.clone();
+    let late = Fault::before(move || slow.advance(Duration::from_millis(999)));
+    world.store.script(Operation::BatchGet, [late]);
+    let soon = world.deadline_in(Duration::from_secs(1));
+    let got = world.reader();
+    let got = got.batch_get(vec![key("a")], None, Consistency::Strong, PageBudget::UNLIMITED, soon);
+    let got = block_on(got).expect("a batch");
+    let codes = got.unprocessed.iter().map(|(_, code)| *code).collect::<Vec<_>>();
+    assert_eq!(codes, [Code::DeadlineExceeded], "it was not read again");
+}
+
 /// One collection's trouble failed the whole batch.
 #[test]
 fn regression_a_damaged_collection_failed_the_reads_of_others() {

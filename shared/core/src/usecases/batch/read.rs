@@ -80,24 +80,28 @@ impl BatchRead<'_> {
         attempts: &mut Attempts<'_>,
     ) -> BTreeMap<ItemKey, Code> {
         loop {
-            let Left { keys: left, ahead } = self.read_round(keys, progress).await;
+            let Left { keys: mut left, ahead } = self.read_round(keys, progress).await;
             // Keys that wait for something else than a partition are not given up with the throttled ones.
             let code = left.values().copied().find(|code| *code != Code::Throttled);
             let Some(code) = code.or(left.values().next().copied()).filter(|_| !progress.is_full())
             else {
                 return left;
             };
-            let another = if ahead {
-                attempts.refresh().await
-            } else {
+            let another = if ahead.is_empty() {
                 let why = "keys were left unprocessed";
                 let refusal = match code {
                     Code::Unavailable => Error::fault(why),
                     code => Error::new(code, why),
                 };
                 attempts.pause(refusal).await
+            } else {
+                attempts.refresh().await
             };
-            if another.is_err() {
+            if let Err(refusal) = another {
+                // Metadata that was not read again is not known to be behind.
+                if refusal.code() == Code::MetadataBehind {
+                    left.extend(ahead.into_iter().map(|key| (key, Code::MetadataBehind)));
+                }
                 return left;
             }
             keys = left.into_keys().collect();
@@ -247,8 +251,8 @@ impl BatchRead<'_> {
                     progress.note(place, Some(Err(Error::new(Code::CorruptData, why))));
                 } else if item.as_ref().is_some_and(|i| i.generation > known.metadata.generation) {
                     self.directory.forget(&key.partition);
-                    left.ahead = true;
-                    left.keys.insert(ItemKey::clone(key), Code::MetadataBehind);
+                    left.ahead.push(ItemKey::clone(key));
+                    left.keys.insert(ItemKey::clone(key), Code::DeadlineExceeded);
                 } else {
                     progress.note(place, item.filter(StoredItem::is_live).map(Ok));
                 }
@@ -427,6 +431,6 @@ impl<'a> Progress<'a> {
 #[derive(Default)]
 struct Left {
     keys: BTreeMap<ItemKey, Code>,
-    /// An item showed that metadata is out of date.
-    ahead: bool,
+    /// Those of them whose items show that metadata is out of date.
+    ahead: Vec<ItemKey>,
 }
