@@ -611,6 +611,10 @@ impl<Q: Queries> ItemStore for OnlyQueries<Q> {
         Err(not_wanted())
     }
 
+    async fn takes_date(&self, _: u64) -> Result<bool, StoreError> {
+        Err(not_wanted())
+    }
+
     async fn locally_indexed_bytes(&self) -> Result<Option<u64>, StoreError> {
         Err(not_wanted())
     }

@@ -166,8 +166,11 @@ mod tests {
 
     use super::*;
 
-    const WAITS: Waits =
-        Waits { leases_end: Duration::from_secs(7), request_lifetime: Duration::from_mins(16) };
+    const WAITS: Waits = Waits {
+        leases_end: Duration::from_secs(7),
+        request_lifetime: Duration::from_mins(16),
+        signature_age: Duration::ZERO,
+    };
 
     fn count(n: u32) -> ShardCount {
         ShardCount::new(n).expect("a count")
@@ -179,6 +182,7 @@ mod tests {
         let stable = CollectionMetadata::stable(partition.clone(), Placement::Xxh64, from, 0);
         let generation = Generation::new(2);
         let job = Job {
+            request_lifetime: None,
             partition,
             generation,
             rev: 1,

@@ -55,7 +55,7 @@ pub enum StartError {
     /// functions wait longer.
     #[error(
         "--signature-window-secs {window_secs} is longer than RequestLifetimeSecs, which is \
-         {lifetime_secs}: a write as old as that could execute after its reshard has closed, and be \
+         {lifetime_secs}, and SignatureAgeSecs, which is {age_secs}, together: a write as old as that could execute after its reshard has closed, and be \
          lost; shorten the window, or give a longer --set RequestLifetimeSecs"
     )]
     SignatureWindow {
@@ -63,6 +63,8 @@ pub enum StartError {
         window_secs: u64,
         /// The parameter `RequestLifetimeSecs`.
         lifetime_secs: f64,
+        /// The parameter `SignatureAgeSecs`.
+        age_secs: f64,
     },
     /// The file of those who may call the HTTP API cannot be used.
     #[error("--principals {}: {problem}", path.display())]

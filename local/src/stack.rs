@@ -281,20 +281,24 @@ fn check_callers(plan: &Plan, principals: Option<&Principals>) -> Result<(), Sta
 /// # Errors
 /// [`StartError::SignatureWindow`] where it would exceed what the functions reckon with.
 pub fn signature_window(plan: &Plan, asked: Option<Duration>) -> Result<Duration, StartError> {
-    window_within(plan.request_lifetime(), asked)
+    window_within(plan.lifetime_and_age(), asked)
 }
 
 fn window_within(
-    request_lifetime: Option<Duration>,
+    lifetime_and_age: Option<[Duration; 2]>,
     asked: Option<Duration>,
 ) -> Result<Duration, StartError> {
-    match (asked, request_lifetime) {
-        (Some(window), Some(lifetime)) if window > lifetime => Err(StartError::SignatureWindow {
-            window_secs: window.as_secs(),
-            lifetime_secs: lifetime.as_secs_f64(),
-        }),
+    match (asked, lifetime_and_age) {
+        (Some(window), Some([lifetime, age])) if window > lifetime + age => {
+            Err(StartError::SignatureWindow {
+                window_secs: window.as_secs(),
+                lifetime_secs: lifetime.as_secs_f64(),
+                age_secs: age.as_secs_f64(),
+            })
+        }
         (Some(window), _) => Ok(window),
-        (None, lifetime) => Ok(lifetime.unwrap_or(Duration::from_mins(15))),
+        (None, Some([lifetime, age])) => Ok(lifetime + age),
+        (None, None) => Ok(Duration::from_mins(15)),
     }
 }
 
@@ -306,13 +310,17 @@ mod tests {
     fn no_request_outlives_what_the_functions_reckon_with() {
         let secs = Duration::from_secs;
         let window = |asked: Option<u64>, lifetime: Option<u64>| {
-            window_within(lifetime.map(secs), asked.map(secs)).map_err(|e| e.to_string())
+            window_within(lifetime.map(|of| [of, 0].map(secs)), asked.map(secs))
+                .map_err(|e| e.to_string())
         };
         assert_eq!(window(None, Some(5)), Ok(secs(5)));
         assert_eq!(window(None, None), Ok(secs(900)));
         assert_eq!(window(Some(300), Some(960)), Ok(secs(300)));
         assert_eq!(window(Some(960), Some(960)), Ok(secs(960)));
         assert_eq!(window(Some(3_600), None), Ok(secs(3_600)));
+        let dated = Some([secs(120), secs(270)]);
+        assert!(matches!(window_within(dated, None), Ok(window) if window == secs(390)));
+        assert!(window_within(dated, Some(secs(391))).is_err());
         let refused = window(Some(961), Some(960)).expect_err("too long");
         for part in ["--signature-window-secs 961", "RequestLifetimeSecs", "960"] {
             assert!(refused.contains(part), "{refused}");

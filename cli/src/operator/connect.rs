@@ -155,6 +155,11 @@ impl ConnectArgs {
         Ok(Place { operator, main_table, metadata_table, stack: Some(stack), settings })
     }
 
+    /// Whether a server is asked that stands in for AWS: no other is reached without encryption.
+    pub(super) fn is_stand_in(&self) -> bool {
+        self.caller.endpoint_url.as_ref().is_some_and(|url| url.starts_with("http://"))
+    }
+
     /// `RequestLifetimeSecs` as the flag has it.
     pub(super) fn request_lifetime_secs(&self) -> Option<u64> {
         self.parameters.request_lifetime_secs
@@ -194,6 +199,12 @@ impl Place {
         Ok(Inspector::of(&self.operator)
             .schema(&self.main_table, &self.metadata_table, separator)
             .await?)
+    }
+
+    /// What is pinned; `None` also where it cannot be read.
+    pub(super) async fn pinned(&self) -> Option<Pinned> {
+        let directory = self.directory(self.settings.clone());
+        directory.pinned().read(deadline(&directory)).await.ok().flatten()
     }
 
     fn directory(&self, settings: Settings) -> Directory {

@@ -56,6 +56,11 @@ impl Failure {
     fn connection(detail: String) -> Self {
         Self { code: "connection_failed", detail }
     }
+
+    /// The arguments contradict each other, or ask for what must not be.
+    fn bad_argument(detail: impl Into<String>) -> Self {
+        Self { code: "bad_parameter", detail: detail.into() }
+    }
 }
 
 /// Why a command has ended before it was done.

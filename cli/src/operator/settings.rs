@@ -4,8 +4,11 @@ use std::collections::BTreeSet;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use dynashard_api::settings::{
+    LONGEST_LEASE, LONGEST_REQUEST_LIFETIME, LONGEST_SIGNATURE_AGE, check_dates,
+};
 use dynashard_aws_operator::{Operator, Stack};
-use dynashard_core::{ChangeableSetting, Deadline, Directory, Pinned, PinnedTime, SettingsChange};
+use dynashard_core::{Deadline, Directory, Pinned, PinnedTime, RequestDates};
 use serde::Serialize;
 
 use super::connect::{ConnectArgs, Connection, deadline};
@@ -17,12 +20,15 @@ const LOOK_EVERY: Duration = Duration::from_secs(10);
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct SettingsArgs {
-    /// Change `LeaseSecs` or `RequestLifetimeSecs`.
-    #[arg(long = "set", value_name = "NAME=SECS", value_parser = change)]
-    change: Option<SettingsChange>,
-    /// All functions have the new value: complete the change without waiting for the stack.
-    #[arg(long, requires = "change")]
+    /// Change `LeaseSecs`, or `SignatureAgeSecs` and `RequestLifetimeSecs`; may be repeated.
+    #[arg(long = "set", value_name = "NAME=SECS", value_parser = assignment)]
+    assignments: Vec<(Name, Duration)>,
+    /// All functions have the new `LeaseSecs`: complete the change without waiting for the stack.
+    #[arg(long, requires = "assignments")]
     deployed: bool,
+    /// `dynashard doctor` has measured what `RequestLifetimeSecs` follows from.
+    #[arg(long, requires = "assignments")]
+    verified: bool,
     /// Print JSON on stdout.
     #[arg(long)]
     json: bool,
@@ -32,23 +38,28 @@ pub(crate) struct SettingsArgs {
 
 /// What follows the arguments in `--help`.
 pub(crate) const EXAMPLES: &str = "\
-Functions and commands whose settings differ from the pinned ones answer settings_mismatch and do nothing. So the two
-settings that may change do so in steps, while clients read and write:
+Functions and commands whose keys, separator or LeaseSecs differ from the pinned ones answer settings_mismatch and do
+nothing. So LeaseSecs changes in steps, while clients read and write:
 
   1. Run `dynashard settings --stack-name NAME --set LeaseSecs=10`. From now on functions with the old value and
      functions with the new one may act.
   2. Deploy the stack with LeaseSecs=10. The command sees it, accepts only the new value, and waits until nobody can
      act under the old one: twice the longer value and a little more.
 
+SignatureAgeSecs and RequestLifetimeSecs need no deployment: all act by what is pinned. Writes are dated SignatureAgeSecs
+ago, by DynamoDB's clock, so that DynamoDB refuses them sooner, and a reshard closes RequestLifetimeSecs after its new
+count is in force. Run `dynashard doctor` first: it says which values go together. A shorter RequestLifetimeSecs holds
+when no request lives any more that was signed before; the command waits for that, some 18 minutes from the defaults.
+
 Ctrl-C ends the waiting, and the same command goes on with it. To take a change back, set the old value in the same
-way. With --main-table the command ends after step 1; run it again with --deployed after step 2.
+way. With --main-table a change of LeaseSecs ends after step 1; run it again with --deployed after step 2.
 
 Exit status: 0 if the settings are as shown or changed; 1 if not, and a line on stderr says why, with the code of the
 API; 130 after Ctrl-C.
 
 Examples:
   dynashard settings --stack-name dynashard
-  dynashard settings --stack-name dynashard --set RequestLifetimeSecs=360
+  dynashard settings --stack-name dynashard --set SignatureAgeSecs=270 --set RequestLifetimeSecs=120 --verified
   dynashard settings --main-table MainTable --metadata-table MetadataTable --set LeaseSecs=10 --deployed";
 
 pub(crate) async fn run(args: SettingsArgs) -> ExitCode {
@@ -64,11 +75,18 @@ async fn settings(args: &SettingsArgs, output: &mut Output) -> Result<ExitCode, 
     let mut signals = signals()?;
     let connection = args.connect.connect().await?;
     let directory = connection.directory();
-    let Some(change) = args.change else {
-        let pinned = directory.pinned().read(deadline(&directory)).await?;
+    let pinned = directory.pinned().read(deadline(&directory)).await?;
+    let Some(change) = Change::of(args, pinned.as_ref())? else {
         return Ok(show(pinned.as_ref(), output));
     };
-    let changing = Box::pin(carry_out(change, args.deployed, &connection, &directory, output));
+    let changing = async {
+        match change {
+            Change::Lease(term) => {
+                Box::pin(change_lease(term, args.deployed, &connection, &directory, output)).await
+            }
+            Change::Dates(dates) => Box::pin(date(dates, &directory, output)).await,
+        }
+    };
     let changed = tokio::select! {
         changed = changing => changed?,
         () = signals.received() => {
@@ -79,40 +97,85 @@ async fn settings(args: &SettingsArgs, output: &mut Output) -> Result<ExitCode, 
     Ok(show(Some(&changed), output))
 }
 
-async fn carry_out(
-    change: SettingsChange,
+/// What is to be changed.
+enum Change {
+    Lease(Duration),
+    Dates(RequestDates),
+}
+
+impl Change {
+    /// What the arguments ask for. What they leave out stays as it is pinned.
+    fn of(args: &SettingsArgs, pinned: Option<&Pinned>) -> Result<Option<Self>, Failure> {
+        let last = |name| args.assignments.iter().rev().find(|(of, _)| *of == name);
+        let [lease, age, lifetime] =
+            [Name::Lease, Name::Age, Name::Lifetime].map(|name| last(name).map(|(_, secs)| *secs));
+        if lease.is_some() && (age.is_some() || lifetime.is_some()) {
+            return Err(Failure::bad_argument("change LeaseSecs in a command of its own"));
+        }
+        if age.is_none() && lifetime.is_none() {
+            return Ok(lease.map(Self::Lease));
+        }
+        let defaults = Pinned::of(&dynashard_core::Settings::default());
+        let pinned = pinned.unwrap_or(&defaults);
+        let dates = RequestDates {
+            age: age.unwrap_or(pinned.signature_age),
+            lifetime: lifetime.unwrap_or(pinned.request_lifetime.accepted),
+        };
+        if !args.connect.is_stand_in() {
+            check_dates(dates, args.verified).map_err(Failure::bad_argument)?;
+        }
+        Ok(Some(Self::Dates(dates)))
+    }
+}
+
+async fn change_lease(
+    term: Duration,
     is_deployed: bool,
     connection: &Connection,
     directory: &Directory,
     output: &mut Output,
 ) -> Result<Pinned, Failure> {
-    let name = change.setting.parameter();
-    let pinned = directory.pinned().announce(change, deadline(directory)).await?;
-    let time = pinned.time(change.setting);
+    let pinned = directory.pinned().announce(term, deadline(directory)).await?;
+    let time = pinned.lease_term;
     if time.next.is_some() && !is_deployed {
         let (from, to) = (time.accepted.as_secs(), time.next.unwrap_or_default().as_secs());
-        note!("dynashard: {name} may be {from} or {to} now");
-        let value = change.value.as_secs();
+        note!("dynashard: LeaseSecs may be {from} or {to} now");
+        let value = term.as_secs();
         let Some(stack) = connection.stack_name.as_deref() else {
-            note!("dynashard: deploy {name}={value}, and run this again with --deployed");
+            note!("dynashard: deploy LeaseSecs={value}, and run this again with --deployed");
             return Ok(pinned);
         };
-        until_deployed(stack, change, &connection.place.operator, output).await?;
+        until_deployed(stack, value, &connection.place.operator, output).await?;
     }
     let activity = Activity::begin(!output.is_json());
-    activity.says(|| format!("{name}: waiting until nobody acts under a longer value"));
+    activity.says(|| "LeaseSecs: waiting until nobody acts under a longer value".to_owned());
     let time = PATIENCE + pinned.waits().leases_end * 4;
-    Ok(directory.pinned().complete(change, Deadline::after(directory.now(), time)).await?)
+    Ok(directory.pinned().complete(term, Deadline::after(directory.now(), time)).await?)
+}
+
+async fn date(
+    dates: RequestDates,
+    directory: &Directory,
+    output: &Output,
+) -> Result<Pinned, Failure> {
+    let activity = Activity::begin(!output.is_json());
+    activity.says(|| {
+        let age = dates.age.as_secs();
+        format!("writes are dated {age} s ago; waiting for those that were signed before")
+    });
+    // Once more if somebody else changes it meanwhile.
+    let time = PATIENCE + LONGEST_REQUEST_LIFETIME * 3;
+    Ok(directory.pinned().date(dates, Deadline::after(directory.now(), time)).await?)
 }
 
 /// Waits until CloudFormation has given all functions the new value.
 async fn until_deployed(
     stack_name: &str,
-    change: SettingsChange,
+    lease_secs: u64,
     operator: &Operator,
     output: &Output,
 ) -> Result<(), Failure> {
-    let (name, value) = (change.setting.parameter(), change.value.as_secs().to_string());
+    let (name, value) = ("LeaseSecs", lease_secs.to_string());
     note!("dynashard: deploy stack {stack_name} with {name}={value}; this command waits for it");
     let activity = Activity::begin(!output.is_json());
     loop {
@@ -138,6 +201,7 @@ struct SettingsView<'a> {
     separator: &'static str,
     lease_secs: TimeView,
     request_lifetime_secs: TimeView,
+    signature_age_secs: u64,
     ttl_attributes: &'a BTreeSet<String>,
 }
 
@@ -164,7 +228,9 @@ fn show(pinned: Option<&Pinned>, output: &mut Output) -> ExitCode {
         );
         return ExitCode::SUCCESS;
     };
-    let Pinned { format, schema, lease_term, request_lifetime, ttl_attributes, .. } = pinned;
+    let Pinned {
+        format, schema, lease_term, request_lifetime, signature_age, ttl_attributes, ..
+    } = pinned;
     let view = SettingsView {
         format: *format,
         partition_key_name: &schema.partition_key_name,
@@ -173,6 +239,7 @@ fn show(pinned: Option<&Pinned>, output: &mut Output) -> ExitCode {
         separator: schema.separator.as_str(),
         lease_secs: (*lease_term).into(),
         request_lifetime_secs: (*request_lifetime).into(),
+        signature_age_secs: signature_age.as_secs(),
         ttl_attributes,
     };
     output.event("settings", &view);
@@ -187,34 +254,44 @@ fn show(pinned: Option<&Pinned>, output: &mut Output) -> ExitCode {
     for name in ttl_attributes {
         output.text(format_args!("{:<20} {name}", "TtlAttribute"));
     }
-    for setting in ChangeableSetting::ALL {
-        let PinnedTime { accepted, next, longest } = pinned.time(setting);
+    for (name, time) in [("LeaseSecs", lease_term), ("RequestLifetimeSecs", request_lifetime)] {
+        let PinnedTime { accepted, next, longest } = *time;
         let mut text = accepted.as_secs().to_string();
         if let Some(next) = next {
             text = format!("{text} or {}, while it changes", next.as_secs());
         } else if longest > accepted {
             text = format!("{text}; reshards still wait as for {}", longest.as_secs());
         }
-        output.text(format_args!("{:<20} {text}", setting.parameter()));
+        output.text(format_args!("{name:<20} {text}"));
     }
+    output.text(format_args!("{:<20} {}", "SignatureAgeSecs", signature_age.as_secs()));
     ExitCode::SUCCESS
 }
 
+/// What `--set` can name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Name {
+    Lease,
+    Age,
+    Lifetime,
+}
+
 /// Reads `--set`.
-fn change(text: &str) -> Result<SettingsChange, String> {
+fn assignment(text: &str) -> Result<(Name, Duration), String> {
     let (name, value) = text.split_once('=').ok_or("it must be NAME=SECS, as in LeaseSecs=10")?;
-    let named = |setting: &ChangeableSetting| setting.parameter() == name;
-    let setting = ChangeableSetting::ALL.into_iter().find(named).ok_or_else(|| {
-        let others = ChangeableSetting::ALL.map(ChangeableSetting::parameter).join(" and ");
-        format!("{name} cannot be changed; {others} can")
-    })?;
-    let longest = match setting {
-        ChangeableSetting::LeaseSecs => dynashard_api::settings::LONGEST_LEASE,
-        ChangeableSetting::RequestLifetimeSecs => dynashard_api::settings::LONGEST_REQUEST_LIFETIME,
+    let (of, least, longest) = match name {
+        "LeaseSecs" => (Name::Lease, 1, LONGEST_LEASE),
+        "RequestLifetimeSecs" => (Name::Lifetime, 1, LONGEST_REQUEST_LIFETIME),
+        "SignatureAgeSecs" => (Name::Age, 0, LONGEST_SIGNATURE_AGE),
+        _ => {
+            return Err(format!(
+                "{name} cannot be changed; LeaseSecs, RequestLifetimeSecs and SignatureAgeSecs can"
+            ));
+        }
     };
-    let value = value.parse::<u64>().ok().map(Duration::from_secs);
-    let value = value.filter(|value| (Duration::from_secs(1)..=longest).contains(value));
-    let value = value
-        .ok_or_else(|| format!("{name} must be between 1 and {} seconds", longest.as_secs()))?;
-    Ok(SettingsChange { setting, value })
+    let longest = longest.as_secs();
+    let value = value.parse::<u64>().ok().filter(|value| (least..=longest).contains(value));
+    let value =
+        value.ok_or_else(|| format!("{name} must be between {least} and {longest} seconds"))?;
+    Ok((of, Duration::from_secs(value)))
 }

@@ -364,7 +364,7 @@ impl LocalStack {
     }
 }
 
-fn send_to(
+pub fn send_to(
     endpoint: &str,
     method: &str,
     path: &str,

@@ -80,7 +80,7 @@ fn the_window_is_measured_and_the_lifetime_follows() {
     }
     let lowered = advice(&examined, "request_lifetime");
     assert!(
-        lowered.contains("RequestLifetimeSecs=360 and RequestLifetimeVerified=yes"),
+        lowered.contains("--set SignatureAgeSecs=270 --set RequestLifetimeSecs=120 --verified"),
         "{lowered}"
     );
     for table in ["MainTable", "MetadataTable"] {
@@ -146,7 +146,8 @@ fn the_parameters_of_a_stack_are_held_against_what_was_seen() {
 /// A stack on AWS that is reached through this machine has more than one clock.
 #[test]
 fn regression_an_endpoint_on_this_machine_took_the_minute_from_a_stack() {
-    let stack = LocalStack::start(&FIVE_MINUTES);
+    let settings = ["--set", "RequestLifetimeSecs=330"];
+    let stack = LocalStack::start(&[&FIVE_MINUTES[..], &settings].concat());
     let parameters = &[("RequestLifetimeSecs", "330"), ("RequestLifetimeVerified", "yes")];
     let examined = examine_stack(&stack, "dynashard", parameters);
     assert_eq!(status(&examined, "request_lifetime"), "problem", "{examined:?}");

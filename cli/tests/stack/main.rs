@@ -8,6 +8,7 @@ mod adopt;
 mod auth;
 mod client;
 mod console;
+mod dates;
 mod decisions;
 mod doctor;
 mod existing_table;

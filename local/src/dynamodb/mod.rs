@@ -64,7 +64,8 @@ impl DynamoDb {
         Self::serve(listener, options, Vec::new(), Arc::new(SystemClock), Arc::default()).await
     }
 
-    /// The URL of the endpoint. `GET /_dynashard/counters` there answers its [`Counters`].
+    /// The URL of the endpoint. `GET /_dynashard/counters` there answers its [`Counters`], and
+    /// `PUT /_dynashard/signature-window` takes another window, in seconds.
     pub fn url(&self) -> &str {
         &self.url
     }

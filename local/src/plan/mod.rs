@@ -61,10 +61,13 @@ impl Plan {
         self.functions.iter().map(|function| function.binary.as_str()).collect()
     }
 
-    /// For how long after its signing the functions reckon that a request may execute, by the
-    /// parameter `RequestLifetimeSecs`; `None` for a template without it.
-    pub(crate) fn request_lifetime(&self) -> Option<Duration> {
-        let secs = self.parameter("RequestLifetimeSecs").and_then(|secs| secs.parse().ok());
-        secs.and_then(|secs| Duration::try_from_secs_f64(secs).ok())
+    /// For how long after its date the functions reckon that a request may execute, the parameters `RequestLifetimeSecs`
+    /// and `SignatureAgeSecs`; `None` for a template without the first.
+    pub(crate) fn lifetime_and_age(&self) -> Option<[Duration; 2]> {
+        let secs = |name| {
+            let secs = self.parameter(name)?.parse().ok()?;
+            Duration::try_from_secs_f64(secs).ok()
+        };
+        Some([secs("RequestLifetimeSecs")?, secs("SignatureAgeSecs").unwrap_or_default()])
     }
 }

@@ -86,7 +86,7 @@ fn the_shipped_template_gives_the_tables_functions_and_routes_of_the_contract() 
     assert_eq!(write.environment["SEPARATOR"], "#~");
     assert_eq!(write.environment["SCALING_MODE"], "on");
     assert_eq!(write.environment["SHRINK_MODE"], "off");
-    assert_eq!(template.request_lifetime(), Some(Duration::from_mins(16)));
+    assert_eq!(template.lifetime_and_age(), Some([960, 0].map(Duration::from_secs)));
 }
 
 /// On AWS the rule of the template refuses it. Here the endpoint executes no older request.
@@ -94,7 +94,7 @@ fn the_shipped_template_gives_the_tables_functions_and_routes_of_the_contract() 
 fn rules_guard_accounts_and_not_this_machine() {
     let short = load_template(&shipped(), &overrides(&[("RequestLifetimeSecs", "5")]));
     let short = short.expect("the shipped template");
-    assert_eq!(short.request_lifetime(), Some(Duration::from_secs(5)));
+    assert_eq!(short.lifetime_and_age(), Some([5, 0].map(Duration::from_secs)));
     assert_eq!(short.functions[0].environment["REQUEST_LIFETIME_VERIFIED"], "no");
 }
 

@@ -11,6 +11,7 @@ use aws_sdk_dynamodb::config::{Builder, Credentials, Region, StalledStreamProtec
 use crate::clock::ServerClock;
 use crate::interceptors::DateWatch;
 use crate::pool::http_client;
+use crate::signing::DatedSignatures;
 
 /// Within a region, a connection takes a few milliseconds.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
@@ -85,6 +86,7 @@ pub fn config_within(config: &SdkConfig, connect_timeout: Duration) -> Builder {
     // operators, whose credentials differ, are to meet the same hosts.
     builder.set_account_id_endpoint_mode("disabled".parse().ok());
     builder
+        .push_auth_scheme(DatedSignatures::default())
         .retry_config(RetryConfig::disabled())
         // It would date requests by a difference of clocks that an answer which was read late gets wrong by minutes, and
         // DynamoDB executes a request for as long after its date, whenever it was signed (protocol: "Assumptions").

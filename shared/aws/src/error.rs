@@ -205,6 +205,17 @@ pub fn is_throttle(code: &str) -> bool {
     )
 }
 
+/// Whether a request was refused because it was dated too long ago.
+pub(crate) fn is_expired<E, R>(error: &SdkError<E, R>) -> bool
+where
+    E: ProvideErrorMetadata,
+{
+    service_error(error).is_some_and(|(code, message)| {
+        code == "RequestExpired"
+            || (code == "InvalidSignatureException" && is_signature_expired(message))
+    })
+}
+
 /// Whether this is the message for a signature that is too old.
 pub fn is_signature_expired(message: &str) -> bool {
     message.starts_with("Signature expired")

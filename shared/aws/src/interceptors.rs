@@ -11,10 +11,11 @@ use aws_sdk_dynamodb::config::interceptors::{
 use aws_sdk_dynamodb::config::{ConfigBag, Intercept, RuntimeComponents};
 use aws_sdk_dynamodb::primitives::{DateTime, DateTimeFormat as Format};
 use aws_smithy_runtime_api::box_error::BoxError;
-use dynashard_core::Lease;
 use dynashard_core::ports::Clock;
+use dynashard_core::{Lease, NoServerTime};
 
 use crate::clock::{ServerClock, SystemClock};
+use crate::signing::SigningTime;
 
 /// Notes the `Date` of every answer.
 #[derive(Debug)]
@@ -73,9 +74,9 @@ impl Intercept for DateProbe {
     }
 }
 
-/// Holds back a signed request whose lease has run out, or that is dated ahead of DynamoDB's clock. The check runs after
-/// signing and before sending, so every request that is sent was signed before its lease ended, and is executed within
-/// H of that if at all (protocol: "Lease").
+/// Dates a request by its lease, and holds it back once it is signed if its lease has run out, or if its date is ahead of
+/// what the lease allows. The check runs after signing and before sending, so every request that is sent was signed before
+/// its lease ended, and is executed within H of that if at all (protocol: "Lease").
 #[derive(Debug)]
 pub(crate) struct LeaseCheck {
     pub(crate) lease: Lease,
@@ -85,6 +86,22 @@ pub(crate) struct LeaseCheck {
 impl Intercept for LeaseCheck {
     fn name(&self) -> &'static str {
         "LeaseCheck"
+    }
+
+    fn read_before_signing(
+        &self,
+        _: &BeforeTransmitInterceptorContextRef<'_>,
+        _: &RuntimeComponents,
+        config: &mut ConfigBag,
+    ) -> Result<(), BoxError> {
+        match self.lease.date_secs(self.clock.now()) {
+            Ok(None) => {}
+            Ok(Some(secs)) => {
+                config.interceptor_state().store_put(SigningTime::of(secs));
+            }
+            Err(NoServerTime) => return Err(LeaseRanOut.into()),
+        }
+        Ok(())
     }
 
     fn read_before_transmit(
@@ -102,6 +119,26 @@ impl Intercept for LeaseCheck {
             Some(_) => Err(DatedAhead.into()),
             None => Ok(()),
         }
+    }
+}
+
+/// Dates a request so, in epoch seconds.
+#[derive(Debug)]
+pub(crate) struct DateOverride(pub(crate) u64);
+
+impl Intercept for DateOverride {
+    fn name(&self) -> &'static str {
+        "DateOverride"
+    }
+
+    fn read_before_signing(
+        &self,
+        _: &BeforeTransmitInterceptorContextRef<'_>,
+        _: &RuntimeComponents,
+        config: &mut ConfigBag,
+    ) -> Result<(), BoxError> {
+        config.interceptor_state().store_put(SigningTime::of(self.0));
+        Ok(())
     }
 }
 

@@ -16,15 +16,19 @@ use dynashard_core::ports::{
 };
 use dynashard_core::{Fields, Generation, Owner, StoredItem, TableSchema, Version};
 use dynashard_keys::{PhysicalKey, SortKey};
+use futures_util::future::join_all;
 
 use crate::attributes::{
     self, FORWARDED, GENERATION, UNVERSIONED, VERSION, decode_item, encode_item, number, sort_key,
     take_partition_key, take_sort_key,
 };
 use crate::clock::SystemClock;
-use crate::error::{Refused, of_read, of_write};
-use crate::interceptors::LeaseCheck;
+use crate::error::{Refused, is_expired, of_read, of_write};
+use crate::interceptors::{DateOverride, LeaseCheck};
 use crate::owner;
+
+/// How many writes look at once whether a date is taken: servers may differ, and each is to meet one of its own.
+const PROBES: usize = 4;
 
 /// The main table in DynamoDB.
 #[derive(Debug, Clone)]
@@ -61,6 +65,30 @@ impl DynamoItemStore {
             item.insert(GENERATION.to_owned(), number(u64::MAX));
         }
         decode_item(item, &self.schema)
+    }
+
+    /// Whether a write that carries this date is taken: on a condition that never holds.
+    async fn probe(&self, date_secs: u64) -> Result<bool, StoreError> {
+        let put = self
+            .client
+            .put_item()
+            .table_name(&self.table)
+            .set_item(Some(owner::key(&self.schema)))
+            .condition_expression("attribute_exists(#pk) AND attribute_not_exists(#pk)")
+            .expression_attribute_names("#pk", &self.schema.partition_key_name);
+        let put = put.customize().interceptor(DateOverride(date_secs));
+        // It cannot be, and was taken.
+        let Err(error) = put.send().await else { return Ok(true) };
+        if is_expired(&error) {
+            return Ok(false);
+        }
+        match of_write(&error) {
+            // A server looks at the capacity and the condition after the date.
+            Refused::Condition(_)
+            | Refused::Cancelled(_)
+            | Refused::Other(StoreError::Throttled(_)) => Ok(true),
+            Refused::Other(error) => Err(error),
+        }
     }
 
     fn refused(&self, refused: Refused) -> StoreError {
@@ -368,6 +396,12 @@ impl ItemStore for DynamoItemStore {
             }
             Refused::Other(error) => error,
         })
+    }
+
+    async fn takes_date(&self, date_secs: u64) -> Result<bool, StoreError> {
+        let probes = (0..PROBES).map(|_| self.probe(date_secs));
+        let answers = join_all(probes).await.into_iter().collect::<Result<Vec<_>, _>>()?;
+        Ok(answers.contains(&true))
     }
 
     async fn locally_indexed_bytes(&self) -> Result<Option<u64>, StoreError> {

@@ -17,6 +17,7 @@ mod items;
 pub mod owner;
 pub mod pool;
 mod records;
+mod signing;
 
 pub use aws_sdk_dynamodb::Client;
 pub use capacity::DynamoTableCapacity;

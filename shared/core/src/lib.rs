@@ -42,14 +42,14 @@ pub use model::item::{
     AttributeValue, Attributes, MAX_DEPTH, MAX_ITEM_BYTES, NewItem, StoredItem, check_values,
     checked_patch, item_bytes,
 };
-pub use model::lease::{Deadline, Lease, Moment, leases_end};
+pub use model::lease::{Deadline, Lease, Moment, NoServerTime, leases_end};
 pub use model::ledger::{Addition, Bucket, Figure, Ledger, LedgerKind, Measures, Span};
 pub use model::merge_patch::merge_patch;
 pub use model::metadata::{
     CollectionMetadata, Contradiction, HistoryEntry, Layout, MAX_HISTORY_ENTRIES, Phase, Reshard,
 };
 pub use model::pattern::{PatternPart, matches_pattern};
-pub use model::pinned::{ChangeableSetting, Owner, Pinned, PinnedTime};
+pub use model::pinned::{Owner, Pinned, PinnedTime};
 pub use model::policy::{
     Access, Hindrance, PartitionLimits, ScalingMode, ScalingPolicy, ShrinkPolicy,
 };
@@ -67,7 +67,7 @@ pub use usecases::batch::{
 };
 pub use usecases::capacity::{CapacityOutcome, CapacityReport, CapacityScaler};
 pub use usecases::collection::Activity;
-pub use usecases::directory::{Directory, Known, SettingsChange};
+pub use usecases::directory::{Directory, Known, RequestDates};
 pub use usecases::query;
 pub use usecases::reader::{Got, Reader};
 pub use usecases::rebalance::{Advance, Rebalancer, ReshardSlice, Slice, Sweep};

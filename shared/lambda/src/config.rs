@@ -3,12 +3,10 @@
 #[cfg(test)]
 mod tests;
 
-use std::time::Duration;
-
 use dynashard_api::grants::Grants;
 use dynashard_api::settings::{
-    ConfigError, ConfigErrors, SHORTEST_REQUEST_LIFETIME, UNVERIFIED_REQUEST_LIFETIME, Variables,
-    is_request_lifetime_verified, read_settings,
+    ConfigError, ConfigErrors, Variables, is_request_lifetime_verified, read_settings,
+    shortest_lifetime,
 };
 use dynashard_aws::ThrottleAlarms;
 use dynashard_core::{CapacityPolicy, CapacityScaling, CapacityUnits, Settings};
@@ -73,8 +71,7 @@ impl Config {
     /// `None` if something is wrong with a variable, which `variables` then know.
     fn read<F: Fn(&str) -> Option<String>>(variables: &Variables<F>) -> Option<Self> {
         let settings = read_settings(variables);
-        let lifetime = settings.as_ref().map(|settings| settings.request_lifetime);
-        variables.keep(check_request_lifetime(variables, lifetime));
+        variables.keep(check_request_lifetime(variables, settings.as_ref()));
         let main_table = variables.keep(variables.required("MAIN_TABLE"));
         let metadata_table = variables.keep(variables.required("METADATA_TABLE"));
         let function_name = variables.keep(variables.required("AWS_LAMBDA_FUNCTION_NAME"));
@@ -115,29 +112,27 @@ impl Config {
 /// On AWS requests live longer than on one machine, and how long is known or measured.
 fn check_request_lifetime<F: Fn(&str) -> Option<String>>(
     variables: &Variables<F>,
-    lifetime: Option<Duration>,
+    settings: Option<&Settings>,
 ) -> Result<(), ConfigError> {
     let is_verified = is_request_lifetime_verified(|name| variables.lookup(name))?;
     // Only a server that stands in for AWS is reached without encryption.
     let is_stand_in = [DYNAMO_DB_ENDPOINT, "AWS_ENDPOINT_URL_DYNAMODB", "AWS_ENDPOINT_URL"]
         .iter()
         .any(|name| variables.lookup(name).is_some_and(|url| url.starts_with("http://")));
-    let Some(lifetime) = lifetime.filter(|_| !is_stand_in) else { return Ok(()) };
-    let (secs, longest, shortest) = (
-        lifetime.as_secs(),
-        UNVERIFIED_REQUEST_LIFETIME.as_secs(),
-        SHORTEST_REQUEST_LIFETIME.as_secs(),
-    );
-    let problem = if lifetime < SHORTEST_REQUEST_LIFETIME {
+    let Some(settings) = settings.filter(|_| !is_stand_in) else { return Ok(()) };
+    let Settings { signature_age: age, request_lifetime: lifetime, .. } = *settings;
+    let [verified, unverified] = [true, false].map(|is| shortest_lifetime(age, is).as_secs());
+    let secs = lifetime.as_secs();
+    let problem = if secs < verified {
         format!(
             "is {secs}, and DynamoDB executes requests for longer: set the parameter \
-             RequestLifetimeSecs to at least {longest}, or to {shortest} if `dynashard doctor` says so"
+             RequestLifetimeSecs to at least {unverified}, or to {verified} if `dynashard doctor` says so"
         )
-    } else if !is_verified && lifetime < UNVERIFIED_REQUEST_LIFETIME {
+    } else if !is_verified && secs < unverified {
         format!(
             "is {secs} and not verified: run `dynashard doctor`, and set the parameter \
              RequestLifetimeSecs to what it says and RequestLifetimeVerified to yes, or \
-             RequestLifetimeSecs to at least {longest}"
+             RequestLifetimeSecs to at least {unverified}"
         )
     } else {
         return Ok(());

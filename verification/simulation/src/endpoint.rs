@@ -10,6 +10,7 @@ use dynashard_core::ports::{
 use dynashard_core::{Addition, Fields, Ledger, LedgerKind, Owner, StoredItem};
 use dynashard_keys::{PartitionKey, PhysicalKey};
 
+use crate::environment::START_SECS;
 use crate::kernel::Kernel;
 use crate::network::{Endpoint, Execute, Kind};
 use crate::scenario::Mutation;
@@ -153,6 +154,16 @@ impl ItemStore for Endpoint {
     }
 
     // The simulated table has no index.
+    async fn takes_date(&self, date_secs: u64) -> Result<bool, StoreError> {
+        let window = self.terms().executed_within;
+        let name = || format!("a write dated {date_secs}");
+        let take = at_once(move |_, _, now| {
+            let now = Duration::from_secs(START_SECS) + now;
+            Ok(now <= Duration::from_secs(date_secs) + window)
+        });
+        self.call(name, Kind::Write(None), take).await.map(|answer| answer.value)
+    }
+
     async fn locally_indexed_bytes(&self) -> Result<Option<u64>, StoreError> {
         Ok(None)
     }

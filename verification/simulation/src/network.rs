@@ -30,7 +30,7 @@ pub(crate) struct Network {
 /// What holds of requests and transactions.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Terms {
-    executed_within: Duration,
+    pub(crate) executed_within: Duration,
     pub(crate) visible_within: Duration,
     replicas_lag_by: Duration,
     dated_ahead_by: Duration,
@@ -275,8 +275,16 @@ impl Endpoint {
         {
             return Err(StoreError::Misconfigured(TO_BE_PUT_RIGHT.to_owned()));
         }
-        let dated = kernel.now() + ahead;
-        let expires = dated + terms.executed_within.saturating_sub(most_ahead);
+        let date = match &kind {
+            Kind::Write(Some(lease)) => lease.date_secs(clock.now()),
+            _ => Ok(None),
+        };
+        // Nothing is dated back without a time of DynamoDB's.
+        let Ok(date) = date else { return Err(StoreError::LeaseExpired) };
+        let lives = terms.executed_within.saturating_sub(most_ahead);
+        let expires = date.map_or(kernel.now() + ahead + lives, |secs| {
+            (Duration::from_secs(secs) + lives).saturating_sub(Duration::from_secs(START_SECS))
+        });
         let fate = Fate::draw(kernel, kernel.now(), expires.saturating_sub(kernel.now()));
         let answer = Slot::new();
         let is_write = matches!(kind, Kind::Write(_));

@@ -4,9 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use dynashard_core::{
-    ChangeableSetting, Code, Directory, Error, Kind, Rebalancer, Scaler, SettingsChange, Sweep,
-};
+use dynashard_core::{Code, Directory, Error, Kind, Rebalancer, RequestDates, Scaler, Sweep};
 use dynashard_keys::{ItemKey, PartitionKey, PhysicalPartitionKey};
 
 use crate::environment::Role;
@@ -55,7 +53,6 @@ pub(crate) async fn run(world: World) {
 /// Changes T while everything goes on, and begins again whenever the command fails or is killed (protocol:
 /// "Pinned settings").
 pub(crate) async fn change_lease(world: World, value: Duration) {
-    let change = SettingsChange { setting: ChangeableSetting::LeaseSecs, value };
     let rest = || world.kernel.draw(|random| random.any_scale(world.scenario.longest_rest));
     world.rest(rest()).await;
     for step in [Step::Announce, Step::Complete] {
@@ -63,16 +60,35 @@ pub(crate) async fn change_lease(world: World, value: Duration) {
             let command = world.start(Role::Function, |directory| directory);
             let carry_out = move |directory: Arc<Directory>, deadline| async move {
                 match step {
-                    Step::Announce => directory.pinned().announce(change, deadline).await,
-                    Step::Complete => directory.pinned().complete(change, deadline).await,
+                    Step::Announce => directory.pinned().announce(value, deadline).await,
+                    Step::Complete => directory.pinned().complete(value, deadline).await,
                 }
             };
             let reply = world.call(&command, COMMAND_TIME, carry_out).await;
-            world.kernel.trace(|| format!("{step:?} {change:?}: {reply:?}"));
+            world.kernel.trace(|| format!("{step:?} {value:?}: {reply:?}"));
             world.rest(rest()).await;
             if matches!(reply, Reply::Answer(Ok(_))) {
                 break;
             }
+        }
+    }
+}
+
+/// Has writes dated back while everything goes on, and begins again whenever the command fails or is killed (protocol: "Dates
+/// of writes").
+pub(crate) async fn change_dates(world: World, dates: RequestDates) {
+    let rest = || world.kernel.draw(|random| random.any_scale(world.scenario.longest_rest));
+    world.rest(rest()).await;
+    loop {
+        let command = world.start(Role::Function, |directory| directory);
+        let date = move |directory: Arc<Directory>, deadline| async move {
+            directory.pinned().date(dates, deadline).await
+        };
+        let reply = world.call(&command, COMMAND_TIME + Duration::from_mins(5), date).await;
+        world.kernel.trace(|| format!("dates writes by {dates:?}: {reply:?}"));
+        world.rest(rest()).await;
+        if matches!(reply, Reply::Answer(Ok(_))) {
+            break;
         }
     }
 }

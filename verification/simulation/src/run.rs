@@ -77,6 +77,9 @@ fn play(world: &World, executor: &mut Executor) {
         ends.push(kernel.spawn(world.outside, clients::run(world.clone())));
     }
     ends.push(kernel.spawn(world.outside, operators::run(world.clone())));
+    if let Some(dates) = world.scenario.next_dates {
+        ends.push(kernel.spawn(world.outside, operators::change_dates(world.clone(), dates)));
+    }
     if let Some(term) = world.scenario.next_term {
         ends.push(kernel.spawn(world.outside, operators::change_lease(world.clone(), term)));
     }
@@ -108,7 +111,11 @@ fn come_to_rest(world: &World, executor: &mut Executor) {
     let term = scenario.settings.lease_term;
     let settle = leases_end(scenario.next_term.map_or(term, |next| next.max(term)));
     // Waits of one reshard: leases twice, requests, visibility twice; and it may be turned round.
-    let one = settle * 5 + scenario.executed_within + scenario.visible_within;
+    let mut one = settle * 5 + scenario.executed_within + scenario.visible_within;
+    if scenario.next_dates.is_some() {
+        // What is assumed of DynamoDB is waited for as long as there.
+        one += Duration::from_secs(45);
+    }
     let bound = world.kernel.now() + one * 2 + Duration::from_mins(2);
     while !world.network.tables().is_settled() {
         if world.kernel.now() >= bound {

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use dynashard_core::{ScalingMode, ScalingPolicy, Settings, leases_end};
+use dynashard_core::{RequestDates, ScalingMode, ScalingPolicy, Settings, leases_end};
 use dynashard_keys::{PartitionKey, Placement, ShardCount};
 
 use crate::random::Random;
@@ -136,6 +136,8 @@ pub(crate) struct Scenario {
     pub(crate) items_expire: bool,
     /// What an operator changes T to while all of it goes on.
     pub(crate) next_term: Option<Duration>,
+    /// How writes are dated from some moment on.
+    pub(crate) next_dates: Option<RequestDates>,
     pub(crate) wall_skew: Duration,
     /// How late a request may be executed after it was signed.
     pub(crate) executed_within: Duration,
@@ -174,6 +176,10 @@ impl Scenario {
         if mutation.is_some() {
             lifetime = Duration::from_secs(2);
         }
+        let next_dates = (mutation.is_none() && random.chance(200_000)).then(|| {
+            let age = Duration::from_secs(random.between(1, (lifetime.as_secs() / 2).max(1)));
+            RequestDates { age, lifetime: lifetime.saturating_sub(age) }
+        });
         let unpinned = mutation == Some(Mutation::UnpinnedTtl);
         let items_expire = unpinned || (mutation.is_none() && random.chance(300_000));
         let placements = [Placement::Xxh64, Placement::Jump, Placement::Random];
@@ -228,6 +234,7 @@ impl Scenario {
             items_expire,
             // The wait of a random growth is one slice's.
             next_term,
+            next_dates,
             longest_slice: leases_end(next_term.map_or(term, |next| next.max(term)))
                 + Duration::from_secs(random.pick(&[4, 20, 60])),
             wall_skew: Duration::from_millis(random.pick(&[0, 100, 2_000])),

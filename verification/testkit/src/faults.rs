@@ -79,6 +79,8 @@ pub enum Operation {
     OwnerGet,
     /// [`ItemStore::claim`]
     Claim,
+    /// [`ItemStore::takes_date`]
+    DateProbe,
     /// [`ItemStore::locally_indexed_bytes`]
     SizeGet,
 }
@@ -364,6 +366,10 @@ impl<S: ItemStore> ItemStore for Faulty<S> {
 
     async fn claim(&self, owner: &Owner) -> Result<(), StoreError> {
         self.perform(Operation::Claim, self.store.claim(owner)).await
+    }
+
+    async fn takes_date(&self, date_secs: u64) -> Result<bool, StoreError> {
+        self.perform(Operation::DateProbe, self.store.takes_date(date_secs)).await
     }
 
     async fn locally_indexed_bytes(&self) -> Result<Option<u64>, StoreError> {

@@ -48,6 +48,7 @@ struct State {
     shards: BTreeMap<PhysicalPartitionKey, BTreeMap<SortKey, StoredItem>>,
     records: Records,
     owner: Option<Owner>,
+    takes_every_date: bool,
     locally_indexed_bytes: Option<u64>,
     page_items: usize,
     page_bytes: usize,
@@ -150,6 +151,7 @@ impl MemoryStore {
             shards: BTreeMap::new(),
             records: Records::default(),
             owner: None,
+            takes_every_date: false,
             locally_indexed_bytes: None,
             page_items: usize::MAX,
             page_bytes: PAGE_BYTES,
@@ -252,6 +254,11 @@ impl MemoryStore {
     pub fn be_owned_by(&self, stack_id: &str) {
         let metadata_table = "of another stack".to_owned();
         self.lock().owner = Some(Owner { stack_id: stack_id.to_owned(), metadata_table });
+    }
+
+    /// Has writes be taken however long ago they are dated, or not any more.
+    pub fn take_every_date(&self, takes: bool) {
+        self.lock().takes_every_date = takes;
     }
 
     /// Gives the main table local secondary indexes, with so many bytes in all.
@@ -584,6 +591,10 @@ impl ItemStore for MemoryStore {
         }
         *existing = Some(owner.clone());
         Ok(())
+    }
+
+    async fn takes_date(&self, _: u64) -> Result<bool, StoreError> {
+        Ok(self.lock().takes_every_date)
     }
 
     async fn locally_indexed_bytes(&self) -> Result<Option<u64>, StoreError> {

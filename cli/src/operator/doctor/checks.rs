@@ -2,7 +2,10 @@
 
 use super::super::adopt;
 use super::super::check::{Check, Status};
-use super::window::{Bound, MARGIN_SECS, TOLERANCE_SECS, Window, lifetime_secs};
+use super::window::{
+    Bound, Dates, LEFT_SECS, MARGIN_OF_DATED_SECS, MARGIN_SECS, TOLERANCE_SECS, Window,
+    lifetime_secs,
+};
 use dynashard_api::settings::{SHORTEST_REQUEST_LIFETIME, UNVERIFIED_REQUEST_LIFETIME};
 use dynashard_aws::{
     ACTIVE_INDEX, ACTIVE_INDEX_PARTITION, DECISIONS_INDEX, DECISIONS_INDEX_PARTITION,
@@ -35,13 +38,15 @@ pub(super) enum Role {
     Metadata,
 }
 
-/// The parameters of the stack that say how long requests live.
+/// How long requests live, by what is pinned, or before that by the parameters of the stack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Lifetime {
     /// `RequestLifetimeSecs`; `None` if nobody said what it is.
     pub(super) secs: Option<u64>,
-    /// `RequestLifetimeVerified`; `None` if no stack was named.
-    pub(super) is_verified: Option<bool>,
+    /// `SignatureAgeSecs`.
+    pub(super) age_secs: u64,
+    /// Whether the stack has parameters with which its functions do not start, since nobody has verified them.
+    pub(super) is_refused: bool,
     /// Whether the server is on this machine and no stack on AWS was named, so that those who sign and
     /// those who check have one clock.
     pub(super) is_on_this_machine: bool,
@@ -122,7 +127,7 @@ pub(super) fn signature_window(window: &Window) -> Check {
 /// What the stack reckons with against what was measured.
 pub(super) fn request_lifetime(window: &Window, lifetime: Lifetime) -> Check {
     const CHECK: &str = "request_lifetime";
-    let Lifetime { secs, is_verified, is_on_this_machine } = lifetime;
+    let Lifetime { secs, age_secs, is_refused, is_on_this_machine } = lifetime;
     let unknown = |seen: String| Check::unknown(CHECK, seen);
     let recommended = window.request_lifetime_secs();
     let Some(secs) = secs else {
@@ -137,14 +142,19 @@ pub(super) fn request_lifetime(window: &Window, lifetime: Lifetime) -> Check {
         return unknown(format!("no stack was named; {follows}"))
             .advise("give --stack-name or --request-lifetime-secs");
     };
-    let seen = format!("RequestLifetimeSecs is {secs}");
+    let dated = if age_secs == 0 {
+        String::new()
+    } else {
+        format!(" for writes that are dated {age_secs} s ago")
+    };
+    let seen = format!("RequestLifetimeSecs is {secs}{dated}");
     let problem = |why: &str, advice: String| {
         const LOST: &str = "acknowledged writes can be lost while shard counts change";
         Check::problem(CHECK, format!("{seen}, {why}: {LOST}")).advise(advice)
     };
     // One run does not prove that less will do, and a problem should not wait for more of them.
     let set_at_once = |window_secs: u64| match lifetime_secs(window_secs) {
-        Some(secs) => format!("set {} at once", parameters(secs.max(unverified_secs()))),
+        Some(secs) => format!("run {} at once", command(secs.max(unverified_secs()))),
         None => NO_VALUE.to_owned(),
     };
     let window_secs = match (&window.bound, window.largest_accepted_secs) {
@@ -164,15 +174,20 @@ pub(super) fn request_lifetime(window: &Window, lifetime: Lifetime) -> Check {
             let check = unknown(format!("{seen}, and the signature window was not measured"));
             return if secs < unverified_secs() {
                 check.advise(format!(
-                    "set {} unless another run measures it",
-                    parameters(unverified_secs())
+                    "run {} unless another run measures it",
+                    command(unverified_secs())
                 ))
             } else {
                 check
             };
         }
     };
-    if is_on_this_machine {
+    if age_secs > 0 {
+        if let Some(why) = contradiction_of_dates(window, window_secs, lifetime) {
+            let advice = window.dates().map_or_else(|| NO_VALUE.to_owned(), Dates::command);
+            return Check::problem(CHECK, format!("{seen}, {why}")).advise(format!("run {advice}"));
+        }
+    } else if is_on_this_machine {
         if secs < window_secs {
             let why = format!("less than the signature window of {}", span(window_secs));
             return problem(&why, format!("set RequestLifetimeSecs={window_secs}"));
@@ -183,20 +198,20 @@ pub(super) fn request_lifetime(window: &Window, lifetime: Lifetime) -> Check {
         let why = format!("less than the signature window of {} takes", span(window_secs));
         return problem(&why, set_at_once(window_secs));
     }
-    if secs < unverified_secs() && is_verified == Some(false) {
-        let seen = format!("{seen} and RequestLifetimeVerified is no: functions do not start");
+    if is_refused {
+        let seen = "the stack's RequestLifetimeSecs is too short for RequestLifetimeVerified=no: functions do not start";
         return Check::problem(CHECK, seen).advise(format!(
-            "set {}, or RequestLifetimeVerified=yes {IF_CONFIRMED}",
-            parameters(unverified_secs())
+            "deploy RequestLifetimeSecs={}, or RequestLifetimeVerified=yes {IF_CONFIRMED}",
+            unverified_secs()
         ));
     }
-    if let Some(recommended) = recommended
-        && secs > recommended
+    if let Some(dates) = window.dates()
+        && secs > dates.request_lifetime_secs
     {
         return Check::ok(CHECK, seen).advise(format!(
-            "{IF_CONFIRMED}, set {}: reshards then close {} s sooner",
-            parameters(recommended),
-            secs - recommended,
+            "{IF_CONFIRMED}, run {}: reshards then close {} s sooner",
+            dates.command(),
+            secs - dates.request_lifetime_secs,
         ));
     }
     let enough = format!("{seen}, as the signature window of {} takes", span(window_secs));
@@ -209,6 +224,22 @@ pub(super) fn request_lifetime(window: &Window, lifetime: Lifetime) -> Check {
         );
     }
     Check::ok(CHECK, enough)
+}
+
+/// Why the age and the lifetime of a stack do not belong to this window.
+fn contradiction_of_dates(window: &Window, window_secs: u64, lifetime: Lifetime) -> Option<String> {
+    let Lifetime { secs, age_secs, is_on_this_machine, .. } = lifetime;
+    let shortest = window.shortest_secs.unwrap_or(window_secs);
+    if age_secs + LEFT_SECS > shortest + TOLERANCE_SECS {
+        let window = span(shortest);
+        return Some(format!("and DynamoDB refuses what is older than {window}: writes fail"));
+    }
+    let margin = if is_on_this_machine { 0 } else { MARGIN_OF_DATED_SECS };
+    let is_short = secs.unwrap_or_default() + age_secs + TOLERANCE_SECS < window_secs + margin;
+    is_short.then(|| {
+        let window = span(window_secs);
+        format!("less than the signature window of {window} takes: acknowledged writes can be lost while shard counts change")
+    })
 }
 
 /// What one run does not show.
@@ -456,10 +487,9 @@ impl Role {
 
 /// The parameters that give a stack this `RequestLifetimeSecs`: the template takes whole minutes from
 /// sixteen on without anything else.
-fn parameters(secs: u64) -> String {
-    let stands_alone = secs >= unverified_secs() && secs.is_multiple_of(60);
-    let verified = if stands_alone { "" } else { " and RequestLifetimeVerified=yes" };
-    format!("RequestLifetimeSecs={secs}{verified}")
+fn command(secs: u64) -> String {
+    let verified = if secs >= unverified_secs() { "" } else { " --verified" };
+    format!("`dynashard settings --set RequestLifetimeSecs={secs}{verified}`")
 }
 
 /// The least `RequestLifetimeSecs` that nobody has to verify.

@@ -5,8 +5,9 @@ mod checks;
 mod window;
 
 use std::process::ExitCode;
+use std::time::Duration;
 
-use dynashard_api::settings::is_request_lifetime_verified;
+use dynashard_api::settings::{is_request_lifetime_verified, shortest_lifetime};
 use dynashard_aws_operator::{
     Inspector, ProbeAnswer, SignatureProbe, SignatureVerdict, Stack, TrialRead, Unseen,
     is_on_this_machine, schema_of,
@@ -20,7 +21,7 @@ use super::connect::{ConnectArgs, parameter};
 use super::output::{Activity, Output};
 use super::{Failure, INTERRUPTED, until_interrupted};
 use checks::{IF_CONFIRMED, Lifetime, Role, Table};
-use window::{Bound, Survey, Window};
+use window::{Bound, Dates, Survey, Window};
 
 /// Something is a problem.
 const PROBLEMS_FOUND: u8 = 1;
@@ -110,12 +111,24 @@ async fn examine(args: &DoctorArgs) -> Result<Report, Failure> {
 
     let stack = place.stack.as_ref();
     let value = |name: &str| stack.map(|s| s.parameters.get(name).map_or("", String::as_str));
+    // What is pinned counts, and the parameters before that.
+    let pinned = place.pinned().await;
     let lifetime = Lifetime {
         // Nobody knows what a stack has that was not named.
         secs: stack.map_or(args.connect.request_lifetime_secs(), |_| {
-            Some(place.settings.request_lifetime.as_secs())
+            let configured = place.settings.request_lifetime;
+            let held = pinned.as_ref().map_or(configured, |held| held.request_lifetime.accepted);
+            Some(held.as_secs())
         }),
-        is_verified: stack.map(is_verified).transpose()?,
+        age_secs: pinned.as_ref().map_or(Duration::ZERO, |held| held.signature_age).as_secs(),
+        is_refused: match stack {
+            Some(stack) => {
+                !is_verified(stack)?
+                    && place.settings.request_lifetime
+                        < shortest_lifetime(place.settings.signature_age, false)
+            }
+            None => false,
+        },
         is_on_this_machine: stack.is_none()
             && measured.server.as_deref().is_some_and(is_on_this_machine),
     };
@@ -166,6 +179,7 @@ async fn examine(args: &DoctorArgs) -> Result<Report, Failure> {
     ));
     Ok(Report {
         recommended_request_lifetime_secs: measured.signature_window.window.request_lifetime_secs(),
+        recommended_dates: measured.signature_window.window.dates(),
         measured,
         request_lifetime_secs: lifetime.secs,
         totals: Totals::of(&checks),
@@ -284,6 +298,8 @@ struct Report {
     request_lifetime_secs: Option<u64>,
     /// The one that follows from the window; null without a window, or if none is long enough.
     recommended_request_lifetime_secs: Option<u64>,
+    /// The dates of writes that follow from the window; null without a window.
+    recommended_dates: Option<Dates>,
     checks: Vec<Check>,
     #[serde(flatten)]
     totals: Totals,
@@ -317,8 +333,6 @@ impl Report {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     #[test]

@@ -1,14 +1,23 @@
 //! How old a signature DynamoDB takes: which ages to try, and what follows from the answers.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
-use dynashard_api::settings::{LONGEST_REQUEST_LIFETIME, SHORTEST_REQUEST_LIFETIME};
+use dynashard_api::settings::{
+    LONGEST_REQUEST_LIFETIME, LONGEST_SIGNATURE_AGE, SHORTEST_REQUEST_LIFETIME, shortest_lifetime,
+};
 use dynashard_aws_operator::SignatureVerdict;
 use serde::Serialize;
 
 /// What `RequestLifetimeSecs` has beyond the window, in seconds: the clocks of those who sign and of
 /// those who check may differ.
 pub(super) const MARGIN_SECS: u64 = 60;
+
+/// What `SignatureAgeSecs` and `RequestLifetimeSecs` together have beyond the window, in seconds.
+pub(super) const MARGIN_OF_DATED_SECS: u64 = 90;
+
+/// What `SignatureAgeSecs` leaves of the window, in seconds: time for a write to be sent.
+pub(super) const LEFT_SECS: u64 = 30;
 
 /// How exactly an age is known, in seconds: signatures and the server's time are cut to seconds, and
 /// the request takes its time.
@@ -87,7 +96,13 @@ impl Survey {
             .min()
             .zip(largest_accepted_secs)
             .is_some_and(|(refused, accepted)| refused + TOLERANCE_SECS < accepted);
+        let windows = bounds.iter().map(|bound| match bound {
+            Bound::Within { window_secs } => Some(*window_secs),
+            Bound::NoneRefused { .. } | Bound::NoneAccepted | Bound::Incomplete { .. } => None,
+        });
+        let windows = windows.collect::<Option<Vec<_>>>();
         Window {
+            shortest_secs: windows.and_then(|windows| windows.into_iter().min()),
             bound: bounds.into_iter().reduce(Bound::and).unwrap_or(Bound::NoneAccepted),
             named_secs: named.last().copied(),
             largest_accepted_secs,
@@ -164,6 +179,8 @@ impl Connection {
 pub(super) struct Window {
     #[serde(flatten)]
     pub(super) bound: Bound,
+    /// The shortest window of any connection, where all have one.
+    pub(super) shortest_secs: Option<u64>,
     /// The window that the error names; the longest, if connections named several.
     pub(super) named_secs: Option<u64>,
     /// The largest age that was accepted on any connection.
@@ -226,6 +243,39 @@ impl Window {
             Bound::Within { window_secs } => lifetime_secs(window_secs),
             Bound::NoneRefused { .. } | Bound::NoneAccepted | Bound::Incomplete { .. } => None,
         }
+    }
+}
+
+/// A `SignatureAgeSecs` of all writes and the `RequestLifetimeSecs` that belongs to it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub(super) struct Dates {
+    pub(super) signature_age_secs: u64,
+    pub(super) request_lifetime_secs: u64,
+}
+
+impl Dates {
+    /// What makes them hold.
+    pub(super) fn command(self) -> String {
+        let Self { signature_age_secs, request_lifetime_secs } = self;
+        format!(
+            "`dynashard settings --set SignatureAgeSecs={signature_age_secs} --set RequestLifetimeSecs={request_lifetime_secs} --verified`"
+        )
+    }
+}
+
+impl Window {
+    /// The dates that follow: an age that leaves half a minute of the shortest window, and what the longest leaves of it then.
+    /// `None` where nothing follows.
+    pub(super) fn dates(&self) -> Option<Dates> {
+        let Bound::Within { window_secs } = self.bound else { return None };
+        let age =
+            self.shortest_secs?.saturating_sub(LEFT_SECS).min(LONGEST_SIGNATURE_AGE.as_secs());
+        let lifetime = (window_secs + MARGIN_OF_DATED_SECS).saturating_sub(age);
+        let shortest = shortest_lifetime(Duration::from_secs(age), true).as_secs();
+        (age > 0).then_some(Dates {
+            signature_age_secs: age,
+            request_lifetime_secs: lifetime.max(shortest),
+        })
     }
 }
 

@@ -288,6 +288,10 @@ impl ItemStore for Watched {
         panic!("the read function claimed the table")
     }
 
+    async fn takes_date(&self, _: u64) -> Result<bool, StoreError> {
+        panic!("the read function wrote")
+    }
+
     async fn locally_indexed_bytes(&self) -> Result<Option<u64>, StoreError> {
         panic!("the read function asked for a size")
     }

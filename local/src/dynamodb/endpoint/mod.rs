@@ -94,7 +94,7 @@ pub(crate) struct Endpoint {
     known: Arc<Known>,
     limits: Limits,
     tokens: Tokens,
-    signature_window: Duration,
+    signature_window: Mutex<Duration>,
     clock: SharedClock,
     counters: Mutex<Counters>,
     access: Arc<Access>,
@@ -151,7 +151,7 @@ impl Endpoint {
             known: Arc::new(known),
             limits,
             tokens: Tokens::default(),
-            signature_window,
+            signature_window: Mutex::new(signature_window),
             clock,
             counters: Mutex::default(),
             access,
@@ -251,10 +251,23 @@ impl Endpoint {
         blocking(look).await?
     }
 
+    /// Takes signatures as old as the body says, in whole seconds: AWS may do that at any time, too.
+    async fn set_signature_window(&self, request: Request) -> Response {
+        let body = axum::body::to_bytes(request.into_body(), 16).await.unwrap_or_default();
+        let Some(secs) = std::str::from_utf8(&body).ok().and_then(|secs| secs.trim().parse().ok())
+        else {
+            let problem = "the body has to be a number of seconds\n";
+            return (StatusCode::BAD_REQUEST, problem).into_response();
+        };
+        *self.signature_window.lock() = Duration::from_secs(secs);
+        StatusCode::NO_CONTENT.into_response()
+    }
+
     /// Requests without a signing date are let through: the engine answers them with the error that
     /// fits, and executes none of them.
     fn check_signature(&self, parts: &Parts, now: SystemTime) -> Result<(), Refusal> {
-        signature::check(parts, self.signature_window, now).inspect_err(|_| {
+        let window = *self.signature_window.lock();
+        signature::check(parts, window, now).inspect_err(|_| {
             self.counters.lock().refused += 1;
         })
     }
@@ -341,6 +354,7 @@ impl Handler for Endpoint {
         let mut response = match (request.method(), request.uri().path()) {
             (&Method::GET, "/") => ([(CONTENT_TYPE, "text/plain")], HEALTH).into_response(),
             (&Method::GET, "/_dynashard/counters") => listing(&self.counters()),
+            (&Method::PUT, SIGNATURE_WINDOW) => self.set_signature_window(request).await,
             _ => self.forward(request).await.unwrap_or_else(|refusal| refusal.response()),
         };
         // The functions take DynamoDB's time from here, so it must be the clock that signatures are
@@ -357,6 +371,8 @@ impl Handler for Endpoint {
 const MAX_BODY: usize = 16 << 20;
 
 const REQUEST_ID: &str = "x-amzn-requestid";
+
+const SIGNATURE_WINDOW: &str = "/_dynashard/signature-window";
 
 const HEALTH: &str = "healthy: dynamodb.us-east-1.amazonaws.com ";
 

@@ -6,7 +6,7 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use dynashard_core::{
-    PartitionLimits, ScalingMode, ScalingPolicy, Settings, ShrinkPolicy, TableSchema,
+    PartitionLimits, RequestDates, ScalingMode, ScalingPolicy, Settings, ShrinkPolicy, TableSchema,
 };
 use dynashard_keys::{Placement, RESERVED_PREFIX, Separator, ShardCount, SortKeyType};
 
@@ -27,6 +27,48 @@ pub const LONGEST_LEASE: Duration = Duration::from_mins(1);
 
 /// The longest `RequestLifetimeSecs`, which is the parameter's maximum.
 pub const LONGEST_REQUEST_LIFETIME: Duration = Duration::from_mins(30);
+
+/// The longest `SignatureAgeSecs`: half a minute less than the shortest time for which DynamoDB is known to take a signature.
+pub const LONGEST_SIGNATURE_AGE: Duration = Duration::from_secs(270);
+
+/// The shortest and the longest time for which DynamoDB is known to take a signature.
+const WINDOWS: [Duration; 2] = [Duration::from_mins(5), Duration::from_mins(15)];
+
+/// What H has to spare: a minute, and half a minute more where writes are dated back, since what passes between the check of
+/// a date and the execution counts for more then (protocol: "Dates of writes").
+const SPARE: Duration = Duration::from_mins(1);
+const SPARE_OF_DATED: Duration = Duration::from_secs(90);
+
+/// The shortest H that belongs to this age, where `dynashard doctor` has measured how long DynamoDB takes a signature, and
+/// where nobody has.
+pub fn shortest_lifetime(age: Duration, is_verified: bool) -> Duration {
+    let [shortest, longest] = WINDOWS;
+    let window = if is_verified { shortest } else { longest };
+    let spare = if age.is_zero() { SPARE } else { SPARE_OF_DATED };
+    (window + spare).saturating_sub(age)
+}
+
+/// Refuses an age without the H that belongs to it, in words for who is to set them.
+pub fn check_dates(dates: RequestDates, is_verified: bool) -> Result<(), String> {
+    let RequestDates { age, lifetime } = dates;
+    let [verified, unverified] = [true, false].map(|verified| shortest_lifetime(age, verified));
+    let (age, secs) = (age.as_secs(), lifetime.as_secs());
+    if lifetime < verified {
+        return Err(format!(
+            "RequestLifetimeSecs is {secs}, and DynamoDB executes requests that are dated {age} s ago for longer: it has to be \
+             at least {}, or {} if `dynashard doctor` says so",
+            unverified.as_secs(),
+            verified.as_secs(),
+        ));
+    }
+    if !is_verified && lifetime < unverified {
+        return Err(format!(
+            "RequestLifetimeSecs is {secs} and not verified: run `dynashard doctor`, and say that it was, or set at least {}",
+            unverified.as_secs()
+        ));
+    }
+    Ok(())
+}
 
 /// Whether `dynashard doctor` has measured that requests live no longer than the stack's
 /// `RequestLifetimeSecs`, by the variable `REQUEST_LIFETIME_VERIFIED`: `yes` or `no`. Stacks that
@@ -61,6 +103,7 @@ pub fn read_settings<F: Fn(&str) -> Option<String>>(variables: &Variables<F>) ->
     let lease_secs = variables.keep(within("LEASE_SECS", LONGEST_LEASE, variables));
     let request_lifetime_secs =
         variables.keep(within("REQUEST_LIFETIME_SECS", LONGEST_REQUEST_LIFETIME, variables));
+    let signature_age_secs = variables.keep(signature_age_secs(variables));
     let scaling_mode = variables
         .keep(variables.required("SCALING_MODE"))
         .and_then(|text| variables.keep(mode("SCALING_MODE", &text)));
@@ -92,6 +135,7 @@ pub fn read_settings<F: Fn(&str) -> Option<String>>(variables: &Variables<F>) ->
         placement: placement?,
         lease_term: Duration::from_secs(lease_secs?),
         request_lifetime: Duration::from_secs(request_lifetime_secs?),
+        signature_age: Duration::from_secs(signature_age_secs?),
         max_shards: max_shards?,
         grow_keys: grow_keys?,
         ttl_attribute: ttl_attribute?,
@@ -145,6 +189,18 @@ fn within<F: Fn(&str) -> Option<String>>(
     }
     let problem = format!("is {secs}; it must be between 1 and {longest_secs}");
     Err(ConfigError::new(name, problem))
+}
+
+/// Stacks that were deployed before there was such a parameter date no writes back.
+fn signature_age_secs<F: Fn(&str) -> Option<String>>(
+    variables: &Variables<F>,
+) -> Result<u64, ConfigError> {
+    const NAME: &str = "SIGNATURE_AGE_SECS";
+    let (secs, longest) = (variables.parsed_or(NAME, 0)?, LONGEST_SIGNATURE_AGE.as_secs());
+    if secs <= longest {
+        return Ok(secs);
+    }
+    Err(ConfigError::new(NAME, format!("is {secs}; it must be between 0 and {longest}")))
 }
 
 fn writer_scaling<F: Fn(&str) -> Option<String>>(

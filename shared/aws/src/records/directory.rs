@@ -36,6 +36,9 @@ const LEASE: [&str; 3] = ["lease_secs", "next_lease_secs", "longest_lease_secs"]
 const REQUEST_LIFETIME: [&str; 3] =
     ["request_lifetime_secs", "next_request_lifetime_secs", "longest_request_lifetime_secs"];
 
+/// Left out while writes are not dated back.
+const SIGNATURE_AGE: &str = "signature_age_secs";
+
 const WHAT: &str = "the directory item";
 
 pub(super) fn encode(directory: &DirectoryItem) -> Item {
@@ -61,8 +64,16 @@ pub(super) fn decode(item: &Item) -> Result<DirectoryItem, StoreError> {
 }
 
 fn encode_pinned(pinned: &Pinned) -> Item {
-    let Pinned { format, revision, stack_id, schema, lease_term, request_lifetime, ttl_attributes } =
-        pinned;
+    let Pinned {
+        format,
+        revision,
+        stack_id,
+        schema,
+        lease_term,
+        request_lifetime,
+        signature_age,
+        ttl_attributes,
+    } = pinned;
     let mut settings = Item::new();
     settings.put(FORMAT, format);
     settings.put("revision", revision);
@@ -78,6 +89,7 @@ fn encode_pinned(pinned: &Pinned) -> Item {
         let longer = Some(&time.longest).filter(|longest| **longest != time.accepted);
         settings.put_if_any(longest, longer);
     }
+    settings.put_unless_default(SIGNATURE_AGE, signature_age);
     settings.put_if_any(STACK_ID, stack_id.as_ref());
     settings.put_unless_default(TTL_ATTRIBUTES, ttl_attributes);
     settings
@@ -85,7 +97,7 @@ fn encode_pinned(pinned: &Pinned) -> Item {
 
 fn decode_pinned(fields: Reader<'_>) -> Result<Pinned, StoreError> {
     let format = fields.get(FORMAT)?;
-    if format != Pinned::FORMAT {
+    if !Pinned::FORMATS.contains(&format) {
         // The rest may mean something else.
         let settings = dynashard_core::Settings::default();
         return Ok(Pinned { format, ..Pinned::of(&settings) });
@@ -108,6 +120,7 @@ fn decode_pinned(fields: Reader<'_>) -> Result<Pinned, StoreError> {
         schema,
         lease_term: time(LEASE)?,
         request_lifetime: time(REQUEST_LIFETIME)?,
+        signature_age: fields.or_default(SIGNATURE_AGE)?,
         ttl_attributes: fields.or_default(TTL_ATTRIBUTES)?,
     })
 }
@@ -191,10 +204,10 @@ mod tests {
 
     #[test]
     fn settings_of_another_format_are_known_by_it_alone() {
-        let settings = Item::from([(FORMAT.to_owned(), number(2))]);
+        let settings = Item::from([(FORMAT.to_owned(), number(3))]);
         let item = [("rev", number(1)), (SETTINGS, AttributeValue::M(settings))];
         let item = item.map(|(name, value)| (name.to_owned(), value));
         let read = decode(&Item::from(item)).expect("whatever it means");
-        assert_eq!(read.pinned.map(|pinned| pinned.format), Some(2));
+        assert_eq!(read.pinned.map(|pinned| pinned.format), Some(3));
     }
 }

@@ -22,8 +22,8 @@ pub(crate) enum NextStep {
     NoteForward(ServerTime),
     /// Publish `move`.
     Move,
-    /// Write into the job that `move` was seen at this time.
-    NoteMove(ServerTime),
+    /// Write into the job that `move` was seen at this time, and the longest H then.
+    NoteMove(ServerTime, Duration),
     /// Go on with the scan of the sources.
     Scan,
     /// Begin another scan of the sources from their start, closing or not.
@@ -73,18 +73,18 @@ pub(crate) fn next_step(
     if let Err(contradiction) = job_fits(metadata, job) {
         return NextStep::Mismatch(contradiction);
     }
-    // T' since what the metadata says was seen.
-    let leases_ended = |seen: ServerTime| {
-        if now.certainly_since(seen) >= waits.leases_end || unchanged_for >= waits.leases_end {
+    // So long since what the metadata says was seen.
+    let passed = |wait: Duration, seen: ServerTime| {
+        if now.certainly_since(seen) >= wait || unchanged_for >= wait {
             return Ok(());
         }
-        let at_most = waits.leases_end.checked_sub(unchanged_for);
-        Err(NextStep::Wait { until: seen.plus(waits.leases_end), at_most })
+        let at_most = wait.checked_sub(unchanged_for);
+        Err(NextStep::Wait { until: seen.plus(wait), at_most })
     };
     match metadata.phase {
         Phase::Forward { .. } => match job.forward_seen {
             None => NextStep::NoteForward(now),
-            Some(seen) => match leases_ended(seen) {
+            Some(seen) => match passed(waits.leases_end, seen) {
                 Err(wait) => wait,
                 Ok(()) if metadata.reshard().is_none() => NextStep::Close,
                 Ok(()) => NextStep::Move,
@@ -95,9 +95,9 @@ pub(crate) fn next_step(
             None => NextStep::NoteClosed(now),
             // V: a marker must not go while the transaction that made it is half visible, or a
             // query could miss the item. And T', before anything else begins.
-            Some(seen) => match leases_ended(seen) {
+            Some(seen) => match passed(markers_rest(job, waits), seen) {
+                _ if job.then.is_some() => turn_round(seen, now, waits),
                 Err(wait) => wait,
-                Ok(()) if job.then.is_some() => turn_round(seen, now, waits),
                 Ok(()) if job.has_scanned(job.marked_shards()) => NextStep::Finish,
                 Ok(()) => NextStep::RemoveMarkers,
             },
@@ -148,6 +148,12 @@ fn job_fits(metadata: &CollectionMetadata, job: &Job) -> Result<(), Contradictio
     }
 }
 
+/// What passes before markers go, or before a change that left none is over.
+fn markers_rest(job: &Job, waits: Waits) -> Duration {
+    let has_markers = job.marked_shards().next().is_some();
+    if has_markers { waits.visible() } else { waits.leases_end }
+}
+
 /// Another change begins on the evidence of the job alone, whoever begins it.
 fn turn_round(closed_seen: ServerTime, now: ServerTime, waits: Waits) -> NextStep {
     let until = closed_seen.plus(waits.leases_end);
@@ -160,13 +166,15 @@ fn in_move(metadata: &CollectionMetadata, job: &Job, now: ServerTime, waits: Wai
         return NextStep::Mismatch(Contradiction::new("to", why));
     };
     let Some(seen) = job.move_seen else {
-        return NextStep::NoteMove(now);
+        return NextStep::NoteMove(now, waits.request_lifetime);
     };
     if !job.has_scanned(reshard.sources()) {
         return NextStep::Scan;
     }
-    let late_requests_are_over = seen.plus(waits.request_lifetime + waits.leases_end);
-    if !job.closing {
+    let late_requests_are_over = job.requests_end(seen, waits);
+    // H may have been raised since a closing scan began.
+    let is_late_enough = |began| began >= late_requests_are_over;
+    if !(job.closing && job.scan_began.is_none_or(is_late_enough)) {
         // What ran into the sources while they were scanned is found by a scan that began later.
         return if now >= late_requests_are_over {
             NextStep::BeginScan { closing: true }
@@ -190,8 +198,11 @@ mod tests {
 
     use super::*;
 
-    const WAITS: Waits =
-        Waits { leases_end: Duration::from_secs(6), request_lifetime: Duration::from_secs(20) };
+    const WAITS: Waits = Waits {
+        leases_end: Duration::from_secs(6),
+        request_lifetime: Duration::from_secs(20),
+        signature_age: Duration::ZERO,
+    };
 
     /// A collection that grows from one shard to two, and the job of it.
     fn begun(placement: Placement) -> (CollectionMetadata, Job) {

@@ -33,6 +33,16 @@ impl Moment {
 pub struct Lease {
     since: Moment,
     term: Duration,
+    signing: Signing,
+}
+
+/// How requests under a lease are dated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct Signing {
+    /// By how much they are dated back (protocol: "Dates of writes").
+    age: Duration,
+    /// `CLOCK_BOOTTIME` when the read was answered: not before its `Date`.
+    answered: Duration,
 }
 
 impl Lease {
@@ -42,7 +52,29 @@ impl Lease {
     /// `Date` of the read's own answer: the latest `Date` from before may be as old as the last
     /// invocation, and what was read was true when the server answered.
     pub fn new(before: Moment, server_secs: Option<u64>, term: Duration) -> Self {
-        Self { since: Moment { server_secs, ..before }, term }
+        let signing = Signing { answered: before.boot, ..Signing::default() };
+        Self { since: Moment { server_secs, ..before }, term, signing }
+    }
+
+    /// This lease of a read that was answered at `answered`. Writes under it are dated `age` ago.
+    #[must_use]
+    pub fn signed_ago(self, age: Duration, answered: Moment) -> Self {
+        Self { signing: Signing { age, answered: answered.boot }, ..self }
+    }
+
+    /// The date that a write carries if it is signed now, in epoch seconds by DynamoDB's clock, whatever the local one says.
+    /// It is never ahead of that, and behind by the time that the answer took. `None` where the clock of the machine is to
+    /// tell, as writes are not dated back.
+    ///
+    /// # Errors
+    /// The read told no time of DynamoDB's, so nothing can be dated by it.
+    pub fn date_secs(&self, now: Moment) -> Result<Option<u64>, NoServerTime> {
+        if self.signing.age.is_zero() {
+            return Ok(None);
+        }
+        let since = self.since.server_secs.ok_or(NoServerTime)?;
+        let passed = now.boot.saturating_sub(self.signing.answered).as_secs();
+        Ok(Some((since + passed).saturating_sub(self.signing.age.as_secs())))
     }
 
     /// What the clocks said before the read was sent.
@@ -73,7 +105,10 @@ impl Lease {
     /// time of DynamoDB's, that is not known to be wrong.
     pub fn allows_date(&self, now: Moment, date_secs: u64) -> bool {
         let passed = now.boot.saturating_sub(self.since.boot).as_secs() + 1;
-        self.since.server_secs.is_none_or(|since| date_secs <= since + passed + MOST_AHEAD_SECS)
+        let age_secs = self.signing.age.as_secs();
+        self.since
+            .server_secs
+            .is_none_or(|since| date_secs + age_secs <= since + passed + MOST_AHEAD_SECS)
     }
 
     /// Whether the lease may still be acted on.
@@ -81,17 +116,31 @@ impl Lease {
         self.age(now) < self.term
     }
 
-    /// Whether it is in the first half of its term.
+    /// Whether nobody needs to renew it yet: it is in the first half of its term, and an operation may begin on it for a while.
     pub(crate) fn is_young(&self, now: Moment) -> bool {
-        self.age(now) < self.term / 2
+        self.age(now) < (self.term / 2).min(self.fresh_for() / 4 * 3)
     }
 
-    /// Whether an operation may begin on it. The last quarter of the term is kept for the answer: a
-    /// write that is answered after its lease has an unknown outcome, however well it went.
+    /// Whether an operation may begin on it. The last part of the term is kept for the answer: a write that is answered after
+    /// its lease has an unknown outcome, however well it went.
     pub fn is_fresh(&self, now: Moment) -> bool {
-        self.age(now) < self.term / 4 * 3
+        self.age(now) < self.fresh_for()
+    }
+
+    /// A quarter of the term is kept, and a second at least of one that has that to spare.
+    fn fresh_for(&self) -> Duration {
+        let quarter = self.term / 4;
+        let kept = if self.term >= 2 * LEAST_KEPT { quarter.max(LEAST_KEPT) } else { quarter };
+        self.term.saturating_sub(kept)
     }
 }
+
+/// So long an answer of DynamoDB's may take that nothing is wrong with.
+const LEAST_KEPT: Duration = Duration::from_secs(1);
+
+/// Nothing can be dated by a read that told no time of DynamoDB's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NoServerTime;
 
 /// How far ahead of DynamoDB's clock a write may be dated. With the seconds that the read of its lease may have taken it is
 /// no more than what the shortest H has to spare beyond the age that DynamoDB accepts.
@@ -214,6 +263,23 @@ mod tests {
 
     fn reading(boot: u64, wall: u64, server_secs: Option<u64>) -> Moment {
         Moment { boot: Duration::from_secs(boot), wall: Duration::from_secs(wall), server_secs }
+    }
+
+    #[test]
+    fn a_write_is_dated_by_the_clock_of_dynamodb_and_never_ahead_of_it() {
+        let age = Duration::from_secs(270);
+        // The local clock is a year behind, and the answer took three seconds.
+        let lease = Lease::new(reading(100, 1_000, None), Some(1_700_000_000), TERM);
+        assert_eq!(lease.date_secs(reading(104, 1_004, None)), Ok(None), "not dated");
+        let lease = lease.signed_ago(age, reading(103, 1_003, None));
+        for (boot, date) in [(103, 1_699_999_730), (104, 1_699_999_731), (108, 1_699_999_735)] {
+            assert_eq!(lease.date_secs(reading(boot, 9, None)), Ok(Some(date)));
+            assert!(lease.allows_date(reading(boot, 9, None), date));
+        }
+        assert!(!lease.allows_date(reading(104, 9, None), 1_700_000_000), "signed without the age");
+        let unknown = Lease::new(reading(100, 1_000, None), None, TERM);
+        let unknown = unknown.signed_ago(age, reading(103, 1_003, None));
+        assert_eq!(unknown.date_secs(reading(103, 1_003, None)), Err(NoServerTime));
     }
 
     #[test]

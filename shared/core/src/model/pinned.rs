@@ -1,6 +1,7 @@
 //! The settings that all functions of a stack must agree on, and the stack that a main table belongs to.
 
 use std::collections::BTreeSet;
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use crate::model::error::{Code, Error};
@@ -24,8 +25,10 @@ pub struct Pinned {
     pub schema: TableSchema,
     /// T.
     pub lease_term: PinnedTime,
-    /// H.
+    /// H. All act by what is pinned, whatever they are set to.
     pub request_lifetime: PinnedTime,
+    /// By how much writes are dated back. All act by what is pinned.
+    pub signature_age: Duration,
     /// Every attribute by which items of the table expire, or have: whoever is set to another one adds it, and an item that
     /// has any of them is put so that nothing lies hidden below it. None is ever taken out.
     pub ttl_attributes: BTreeSet<String>,
@@ -56,42 +59,42 @@ pub struct PinnedTime {
     pub longest: Duration,
 }
 
-/// A pinned setting that an operator may change.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ChangeableSetting {
-    /// `LeaseSecs`
-    LeaseSecs,
-    /// `RequestLifetimeSecs`
-    RequestLifetimeSecs,
-}
-
-impl ChangeableSetting {
-    /// All of them.
-    pub const ALL: [Self; 2] = [Self::LeaseSecs, Self::RequestLifetimeSecs];
-
-    /// The parameter of the template.
-    pub const fn parameter(self) -> &'static str {
-        match self {
-            Self::LeaseSecs => "LeaseSecs",
-            Self::RequestLifetimeSecs => "RequestLifetimeSecs",
-        }
-    }
-}
-
 impl Pinned {
     /// The version of what this software stores. Every change of a stored format raises it.
     pub const FORMAT: u64 = 1;
 
+    /// The version where writes are dated back. Software that knows only the one before dates none, and does nothing.
+    const DATED: u64 = 2;
+
+    /// The versions that this software knows.
+    pub const FORMATS: RangeInclusive<u64> = Self::FORMAT..=Self::DATED;
+
     /// The settings of a stack that is the first to use its tables.
     pub fn of(settings: &Settings) -> Self {
         Self {
-            format: Self::FORMAT,
+            format: Self::format_of(settings.signature_age),
             revision: 1,
             stack_id: None,
             schema: settings.schema.clone(),
             lease_term: PinnedTime::only(settings.lease_term),
             request_lifetime: PinnedTime::only(settings.request_lifetime),
+            signature_age: settings.signature_age,
             ttl_attributes: settings.ttl_attribute.iter().cloned().collect(),
+        }
+    }
+
+    fn format_of(signature_age: Duration) -> u64 {
+        if signature_age.is_zero() { Self::FORMAT } else { Self::DATED }
+    }
+
+    /// With writes dated `age` ago, which DynamoDB executes within `lifetime` if at all. Requests from before may live longer.
+    #[must_use]
+    pub(crate) fn dated(&self, age: Duration, lifetime: Duration) -> Self {
+        Self {
+            format: Self::format_of(age),
+            signature_age: age,
+            request_lifetime: self.request_lifetime.accepting_only(lifetime),
+            ..self.clone()
         }
     }
 
@@ -118,34 +121,16 @@ impl Pinned {
         Waits {
             leases_end: leases_end(self.lease_term.longest),
             request_lifetime: self.request_lifetime.longest,
+            signature_age: self.signature_age,
         }
-    }
-
-    /// A time that an operator may change.
-    pub fn time(&self, setting: ChangeableSetting) -> PinnedTime {
-        match setting {
-            ChangeableSetting::LeaseSecs => self.lease_term,
-            ChangeableSetting::RequestLifetimeSecs => self.request_lifetime,
-        }
-    }
-
-    /// The pinned settings with another time.
-    #[must_use]
-    pub fn with(&self, setting: ChangeableSetting, time: PinnedTime) -> Self {
-        let mut next = self.clone();
-        match setting {
-            ChangeableSetting::LeaseSecs => next.lease_term = time,
-            ChangeableSetting::RequestLifetimeSecs => next.request_lifetime = time,
-        }
-        next
     }
 
     /// Refuses what other software has stored: everything but its format may mean something else.
     pub(crate) fn check_format(&self) -> Result<(), Error> {
-        if self.format == Self::FORMAT {
+        if Self::FORMATS.contains(&self.format) {
             return Ok(());
         }
-        let (own, stored) = (Self::FORMAT, self.format);
+        let (own, stored) = (Self::FORMATS.end(), self.format);
         let why = format!("the tables have format {stored}, and this software knows {own}");
         Err(Error::new(Code::SettingsMismatch, why))
     }
@@ -164,19 +149,15 @@ impl Pinned {
         compare("SortKeyName", &own.sort_key_name, &pinned.sort_key_name);
         compare("SortKeyType", own.sort_key_type.as_str(), pinned.sort_key_type.as_str());
         compare("Separator", own.separator.as_str(), pinned.separator.as_str());
-        let own_times = Self::of(settings);
-        for setting in ChangeableSetting::ALL {
-            let (own, pinned) = (own_times.time(setting).accepted, self.time(setting));
-            if !pinned.accepts(own) {
-                let next = pinned.next.map(|next| format!(" or {}", next.as_secs()));
-                differences.push(format!(
-                    "{} is {}, pinned is {}{}",
-                    setting.parameter(),
-                    own.as_secs(),
-                    pinned.accepted.as_secs(),
-                    next.unwrap_or_default(),
-                ));
-            }
+        // The other times are not compared: all act by what is pinned.
+        let (own, pinned) = (settings.lease_term, self.lease_term);
+        if !pinned.accepts(own) {
+            let next = pinned.next.map(|next| format!(" or {}", next.as_secs()));
+            let (own, accepted) = (own.as_secs(), pinned.accepted.as_secs());
+            differences.push(format!(
+                "LeaseSecs is {own}, pinned is {accepted}{}",
+                next.unwrap_or_default()
+            ));
         }
         if differences.is_empty() {
             return Ok(());
@@ -250,7 +231,7 @@ mod tests {
             error.message(),
             "the settings differ from those that are pinned: PartitionKeyName is id, pinned is pk; Separator is #, pinned is #~; LeaseSecs is 7, pinned is 5"
         );
-        let newer = Pinned { format: 2, ..pinned };
+        let newer = Pinned { format: 3, ..pinned };
         assert!(newer.check(&settings).is_err());
     }
 

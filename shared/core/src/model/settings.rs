@@ -19,6 +19,9 @@ pub struct Settings {
     pub lease_term: Duration,
     /// H: how long after its signing a request may still be executed (protocol: "Assumptions").
     pub request_lifetime: Duration,
+    /// By how much writes are dated back by DynamoDB's time, so that H can be shorter than the time for which it takes
+    /// signatures (protocol: "Dates of writes"). This and H are what a stack pins first; what is pinned then holds.
+    pub signature_age: Duration,
     /// No collection has more shards than this.
     pub max_shards: ShardCount,
     /// Which collections may get another shard count.
@@ -46,6 +49,7 @@ impl Default for Settings {
             placement: Placement::default(),
             lease_term: Duration::from_secs(5),
             request_lifetime: Duration::from_mins(16),
+            signature_age: Duration::ZERO,
             max_shards: ShardCount::new(256).unwrap_or(ShardCount::ONE),
             grow_keys: GrowKeys::default(),
             ttl_attribute: None,

@@ -52,6 +52,10 @@ pub trait ItemStore: Send + Sync {
     /// `PutItem` of this item where there is none. [`StoreError::ConditionFailed`] where there is one.
     async fn claim(&self, owner: &Owner) -> Result<(), StoreError>;
 
+    /// Whether DynamoDB still takes a write that carries this date, in epoch seconds: several `PutItem`s at once, under a
+    /// condition that never holds. `false` where all of them are refused as expired.
+    async fn takes_date(&self, date_secs: u64) -> Result<bool, StoreError>;
+
     /// `DescribeTable`: the bytes of its items and of its local secondary indexes together, as DynamoDB counted them
     /// within the last six hours, or so. `None` where it has no such index.
     async fn locally_indexed_bytes(&self) -> Result<Option<u64>, StoreError>;

@@ -9,8 +9,8 @@ use std::time::Duration;
 use dynashard_core::ports::{Clock, Consistency, StoreError};
 use dynashard_core::query::{PageBudget, Query, Strategy};
 use dynashard_core::{
-    Advance, Code, CollectionMetadata, Error, Generation, Job, Phase, Precondition, Settings,
-    StoredItem, Version, leases_end,
+    Advance, Code, CollectionMetadata, Error, Generation, Job, Phase, Precondition, RequestDates,
+    Settings, StoredItem, Version, leases_end,
 };
 use dynashard_keys::{Placement, ShardId};
 use dynashard_testkit::{Fault, Operation, Requests, block_on};
@@ -483,6 +483,61 @@ fn what_a_request_from_before_left_at_the_source_is_found_by_the_closing_scan() 
     assert!(matches!(advance(&world, Duration::from_secs(15)), Ok(Advance::Waiting { .. })));
     assert!(!job(&world).closing, "requests from before may still come");
     world.memory.place(&home(MOVES, 1), stored("late", 1));
+    advance(&world, LONG).expect("it goes on to the end");
+    assert_eq!(get(&world, MOVES).map(|item| text_of(&item)), Ok("late".to_owned()));
+    assert_eq!(world.memory.stored(&home(MOVES, 1)), None);
+}
+
+/// A2 does not hold: DynamoDB takes older signatures than what is pinned allows for.
+#[test]
+fn nothing_closes_where_dynamodb_takes_older_dates() {
+    let dates = Settings {
+        signature_age: Duration::from_secs(270),
+        request_lifetime: Duration::from_mins(2),
+        ..settings()
+    };
+    let world = world_with(Placement::Xxh64, 1, dates);
+    put(&world, MOVES, "old").expect("a put");
+    scale(&world, 4).expect("it begins");
+    world.memory.take_every_date(true);
+    for _ in 0..3 {
+        let refused = advance(&world, LONG).expect_err("it does not close");
+        assert_eq!(refused.code(), Code::SettingsMismatch);
+        for part in ["SignatureAgeSecs=270", "RequestLifetimeSecs=120", "dynashard doctor"] {
+            assert!(refused.message().contains(part), "{refused}");
+        }
+    }
+    assert!(!job(&world).closing, "what came late would be missed");
+    world.memory.take_every_date(false);
+    advance(&world, LONG).expect("it goes on to the end");
+    assert_eq!(get(&world, MOVES).map(|item| text_of(&item)), Ok("old".to_owned()));
+}
+
+/// Who raises H has found out that requests live longer: those may have come behind the closing scan.
+#[test]
+fn a_lifetime_that_is_raised_before_the_close_takes_another_closing_scan() {
+    let dates = Settings {
+        signature_age: Duration::from_secs(270),
+        request_lifetime: Duration::from_mins(2),
+        ..settings()
+    };
+    let world = world_with(Placement::Xxh64, 1, dates.clone());
+    let function = world.directory_of(dates).pinning();
+    block_on(function.find(&partition(), world.deadline())).expect("pinned");
+    scale(&world, 4).expect("it begins");
+    for _ in 0..200 {
+        if job(&world).scanned.is_some() {
+            break;
+        }
+        advance(&world, Duration::from_secs(3)).expect("it goes on");
+        world.clock.advance(Duration::from_secs(1));
+    }
+    assert!(job(&world).scanned.is_some(), "it is about to close");
+    let dates = RequestDates { age: Duration::from_secs(270), lifetime: Duration::from_mins(12) };
+    block_on(function.pinned().date(dates, world.deadline())).expect("raised");
+    world.memory.place(&home(MOVES, 1), stored("late", 1));
+    assert!(matches!(advance(&world, LONG), Ok(Advance::Waiting { .. })), "for the longer time");
+    world.clock.advance(dates.lifetime);
     advance(&world, LONG).expect("it goes on to the end");
     assert_eq!(get(&world, MOVES).map(|item| text_of(&item)), Ok("late".to_owned()));
     assert_eq!(world.memory.stored(&home(MOVES, 1)), None);

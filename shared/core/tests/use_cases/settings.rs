@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use dynashard_core::ports::{Clock, StoreError};
 use dynashard_core::{
-    ChangeableSetting, Code, Deadline, Directory, Pinned, PinnedTime, Precondition, Settings,
-    SettingsChange, Writer, leases_end,
+    Code, Deadline, Directory, Pinned, PinnedTime, Precondition, RequestDates, Settings, Writer,
+    leases_end,
 };
 use dynashard_keys::PartitionKey;
 use dynashard_testkit::{Fault, Operation, block_on};
@@ -14,7 +14,7 @@ use crate::world::{LEASE, World, code, partition};
 
 const LONGER: Duration = Duration::from_secs(9);
 
-fn secs(secs: u64) -> Duration {
+const fn secs(secs: u64) -> Duration {
     Duration::from_secs(secs)
 }
 
@@ -38,12 +38,8 @@ fn pinned(world: &World) -> Pinned {
     Pinned { stack_id: None, ..pinned }
 }
 
-fn to(value: Duration) -> SettingsChange {
-    SettingsChange { setting: ChangeableSetting::LeaseSecs, value }
-}
-
 fn announce(world: &World, directory: &Directory, value: Duration) -> PinnedTime {
-    let announced = block_on(directory.pinned().announce(to(value), world.deadline()));
+    let announced = block_on(directory.pinned().announce(value, world.deadline()));
     announced.expect("announced").lease_term
 }
 
@@ -92,11 +88,11 @@ fn of_two_functions_that_start_at_once_one_pins_and_the_other_agrees_or_refuses(
 #[test]
 fn settings_of_a_later_format_are_left_as_they_are() {
     let world = World::new();
-    let later = Pinned { format: Pinned::FORMAT + 1, ..Pinned::of(&Settings::default()) };
+    let later = Pinned { format: Pinned::FORMATS.end() + 1, ..Pinned::of(&Settings::default()) };
     world.memory.pin(later.clone());
     let function = function(&world, LEASE);
     assert_eq!(find(&world, &function), Err(Code::SettingsMismatch));
-    let announced = block_on(function.pinned().announce(to(LONGER), world.deadline()));
+    let announced = block_on(function.pinned().announce(LONGER, world.deadline()));
     assert_eq!(code(announced), Code::SettingsMismatch);
     assert_eq!(code(block_on(function.pinned().read(world.deadline()))), Code::SettingsMismatch);
     assert_eq!(pinned(&world), later);
@@ -168,7 +164,7 @@ fn a_function_that_differs_stops_within_a_lease_of_the_change() {
     let old = function(&world, LEASE);
     assert_eq!(find(&world, &old), Ok(()));
     let other = PinnedTime::only(LONGER);
-    world.memory.pin(pinned(&world).with(ChangeableSetting::LeaseSecs, other));
+    world.memory.pin(Pinned { lease_term: other, ..pinned(&world) });
     for _ in 0..2 {
         world.clock.advance(LEASE / 2);
         // It takes a lease of the metadata whenever it may.
@@ -192,7 +188,7 @@ fn a_lease_changes_while_functions_of_both_terms_act() {
         world.clock.advance(secs(1));
         assert_eq!((find(&world, &old), find(&world, &new)), (Ok(()), Ok(())));
         let before = world.clock.now();
-        let completed = block_on(new.pinned().complete(to(to_be), far(&world))).expect("completed");
+        let completed = block_on(new.pinned().complete(to_be, far(&world))).expect("completed");
         assert_eq!(completed.lease_term, PinnedTime::only(to_be));
         let waited = world.clock.now().certainly_since(before);
         let expected = if from > to_be { leases_end(LONGER) * 2 } else { Duration::ZERO };
@@ -209,18 +205,17 @@ fn a_change_is_taken_back_or_gone_on_with_after_an_interruption() {
     let function = function(&world, LEASE);
     assert_eq!(find(&world, &function), Ok(()));
     announce(&world, &function, LONGER);
-    let third = block_on(function.pinned().announce(to(secs(7)), world.deadline()));
+    let third = block_on(function.pinned().announce(secs(7), world.deadline()));
     assert_eq!(code(third), Code::SettingsMismatch, "one change at a time");
-    let unannounced = block_on(function.pinned().complete(to(secs(7)), far(&world)));
+    let unannounced = block_on(function.pinned().complete(secs(7), far(&world)));
     assert_eq!(code(unannounced), Code::SettingsMismatch);
     assert_eq!(announce(&world, &function, LEASE).next, Some(LONGER), "until it is taken back");
     // The command ends in its wait.
     let soon = Deadline::after(world.clock.now(), LEASE);
-    assert_eq!(code(block_on(function.pinned().complete(to(LEASE), soon))), Code::DeadlineExceeded);
+    assert_eq!(code(block_on(function.pinned().complete(LEASE, soon))), Code::DeadlineExceeded);
     let left = PinnedTime { accepted: LEASE, next: None, longest: LONGER };
     assert_eq!(pinned(&world).lease_term, left);
-    let completed =
-        block_on(function.pinned().complete(to(LEASE), far(&world))).expect("completed");
+    let completed = block_on(function.pinned().complete(LEASE, far(&world))).expect("completed");
     assert_eq!(completed.lease_term, PinnedTime::only(LEASE));
 }
 
@@ -237,13 +232,13 @@ fn a_change_there_and_back_is_waited_for_anew() {
         async move {
             world.clock.sleep(leases_end(LONGER)).await;
             let deadline = far(world);
-            others.pinned().announce(to(LONGER), deadline).await.expect("announced");
-            let back = others.pinned().complete(to(LEASE), world.deadline()).await;
+            others.pinned().announce(LONGER, deadline).await.expect("announced");
+            let back = others.pinned().complete(LEASE, world.deadline()).await;
             assert_eq!(code(back), Code::DeadlineExceeded, "it ends before its third step");
         }
     };
     let began = world.clock.now();
-    let change = function.pinned().complete(to(LEASE), far(&world));
+    let change = function.pinned().complete(LEASE, far(&world));
     let (completed, ()) = block_on(async { futures_util::join!(change, there_and_back) });
     assert_eq!(completed.expect("completed").lease_term, PinnedTime::only(LEASE));
     let waited = world.clock.now().certainly_since(began);
@@ -296,7 +291,7 @@ fn regression_a_process_that_was_suspended_leased_metadata_under_a_directory_tha
 fn nothing_is_changed_before_settings_are_pinned() {
     let world = World::new();
     let directory = world.directory_of(Settings::default());
-    let change = block_on(directory.pinned().announce(to(LONGER), world.deadline()));
+    let change = block_on(directory.pinned().announce(LONGER, world.deadline()));
     assert_eq!(code(change), Code::SettingsMismatch);
     assert_eq!(world.memory.stored_directory().rev, 0);
 }
@@ -318,4 +313,48 @@ fn a_change_goes_by_what_is_there() {
     let stored = world.memory.stored_directory();
     assert!(stored.lists(&partition()), "and what is pinned stays");
     assert_eq!(stored.pinned.map(|pinned| pinned.lease_term.next), Some(Some(LONGER)));
+}
+
+const DATES: RequestDates = RequestDates { age: secs(270), lifetime: secs(120) };
+
+/// All act by what is pinned, whatever they are set to.
+#[test]
+fn dates_need_no_deployment_and_hold_when_what_was_signed_before_is_dead() {
+    let world = World::new();
+    let function = function(&world, LEASE);
+    assert_eq!(find(&world, &function), Ok(()));
+    let before = pinned(&world);
+    let (began, others) = (world.clock.now(), world.directory_of(with_lease(LEASE)));
+    let soon = block_on(others.pinned().date(DATES, Deadline::after(began, secs(100))));
+    assert_eq!(code(soon), Code::DeadlineExceeded);
+    let noted = pinned(&world);
+    assert_eq!((noted.format, noted.signature_age), (2, DATES.age));
+    assert_eq!(noted.request_lifetime.longest, secs(960), "nobody may rely on the shorter H yet");
+
+    let deadline = Deadline::after(world.clock.now(), secs(1_800));
+    block_on(others.pinned().date(DATES, deadline)).expect("dated");
+    let waited = world.clock.now().certainly_since(began);
+    assert!(waited >= secs(960) + leases_end(LEASE) * 2, "{waited:?}");
+    let held = pinned(&world);
+    assert_eq!(held.request_lifetime, PinnedTime::only(DATES.lifetime));
+    assert_eq!(held.schema, before.schema);
+    assert_eq!(find(&world, &function), Ok(()), "which is still set to other dates");
+}
+
+#[test]
+fn a_longer_lifetime_holds_at_once() {
+    let world = World::new();
+    let settings = Settings {
+        signature_age: DATES.age,
+        request_lifetime: DATES.lifetime,
+        ..with_lease(LEASE)
+    };
+    let function = world.directory_of(settings).pinning();
+    assert_eq!(find(&world, &function), Ok(()));
+    assert_eq!(pinned(&world).request_lifetime, PinnedTime::only(DATES.lifetime));
+    let began = world.clock.now();
+    let longer = RequestDates { lifetime: secs(720), ..DATES };
+    block_on(function.pinned().date(longer, world.deadline())).expect("dated");
+    assert!(world.clock.now().certainly_since(began) < secs(5));
+    assert_eq!(pinned(&world).request_lifetime, PinnedTime::only(secs(720)));
 }

@@ -1,12 +1,20 @@
 use super::*;
 
+use std::time::Duration;
+
+use dynashard_api::settings::check_dates;
 use dynashard_aws_operator::IndexState;
+use dynashard_core::RequestDates;
 
 const MAIN: Table<'static> = Table { role: Role::Main, name: "items" };
 const METADATA: Table<'static> = Table { role: Role::Metadata, name: "collections" };
 
 fn window(bound: Bound) -> Window {
     Window {
+        shortest_secs: match bound {
+            Bound::Within { window_secs } => Some(window_secs),
+            _ => None,
+        },
         bound,
         named_secs: None,
         largest_accepted_secs: None,
@@ -22,11 +30,12 @@ fn within(window_secs: u64) -> Window {
 }
 
 fn on_aws(secs: u64, is_verified: bool) -> Lifetime {
-    Lifetime { secs: Some(secs), is_verified: Some(is_verified), is_on_this_machine: false }
+    let is_refused = !is_verified && secs < 960;
+    Lifetime { secs: Some(secs), age_secs: 0, is_refused, is_on_this_machine: false }
 }
 
 fn here(secs: u64) -> Lifetime {
-    Lifetime { secs: Some(secs), is_verified: None, is_on_this_machine: true }
+    Lifetime { secs: Some(secs), age_secs: 0, is_refused: false, is_on_this_machine: true }
 }
 
 #[test]
@@ -54,14 +63,14 @@ fn judged(window: &Window, lifetime: Lifetime) -> (Status, String) {
 
 #[test]
 fn a_request_lifetime_is_the_window_and_a_minute() {
-    assert_eq!(judged(&within(900), on_aws(960, false)), (Status::Ok, String::new()));
-    assert_eq!(judged(&within(300), on_aws(360, true)), (Status::Ok, String::new()));
+    assert_eq!(judged(&within(900), on_aws(960, false)).0, Status::Ok);
+    assert_eq!(judged(&within(300), on_aws(360, true)).0, Status::Ok);
     let (status, advice) = judged(&within(300), on_aws(960, false));
     assert_eq!(status, Status::Ok);
     for part in [
         "if runs on several days say the same",
-        "set RequestLifetimeSecs=360 and RequestLifetimeVerified=yes",
-        "600 s sooner",
+        "run `dynashard settings --set SignatureAgeSecs=270 --set RequestLifetimeSecs=120 --verified`",
+        "840 s sooner",
     ] {
         assert!(advice.contains(part), "{advice}");
     }
@@ -70,14 +79,22 @@ fn a_request_lifetime_is_the_window_and_a_minute() {
     for too_short in [1, 300, 359] {
         let (status, advice) = judged(&within(300), on_aws(too_short, true));
         assert_eq!(status, Status::Problem, "{too_short}");
-        assert_eq!(advice, "set RequestLifetimeSecs=960 at once");
+        assert_eq!(advice, "run `dynashard settings --set RequestLifetimeSecs=960` at once");
     }
     assert_eq!(judged(&within(450), on_aws(480, true)).0, Status::Problem);
     let too_short = judged(&within(1_000), on_aws(960, false));
-    assert_eq!(too_short, (Status::Problem, "set RequestLifetimeSecs=1080 at once".to_owned()));
+    assert_eq!(
+        too_short,
+        (
+            Status::Problem,
+            "run `dynashard settings --set RequestLifetimeSecs=1080` at once".to_owned()
+        )
+    );
     let (status, advice) = judged(&within(300), on_aws(400, false));
     assert_eq!(status, Status::Problem);
-    assert!(advice.starts_with("set RequestLifetimeSecs=960, or RequestLifetimeVerified=yes if"));
+    assert!(
+        advice.starts_with("deploy RequestLifetimeSecs=960, or RequestLifetimeVerified=yes if")
+    );
 }
 
 /// The default is a minute more than the window, which is known to seconds.
@@ -112,7 +129,8 @@ fn one_clock_needs_no_minute() {
 /// The flag's default passed for the value of a stack that nobody had named.
 #[test]
 fn regression_a_lifetime_that_nobody_named_was_judged() {
-    let unnamed = Lifetime { secs: None, is_verified: None, is_on_this_machine: false };
+    let unnamed =
+        Lifetime { secs: None, age_secs: 0, is_refused: false, is_on_this_machine: false };
     for (window, follows) in [
         (within(900), "RequestLifetimeSecs 960 follows"),
         (within(1_760), "no RequestLifetimeSecs follows"),
@@ -164,9 +182,18 @@ fn an_incomplete_measurement_shows_only_what_is_too_short() {
     assert_eq!(judged(&incomplete, on_aws(960, false)), (Status::Unknown, String::new()));
     let (status, advice) = judged(&incomplete, on_aws(660, true));
     assert_eq!(status, Status::Unknown);
-    assert!(advice.starts_with("set RequestLifetimeSecs=960 unless"), "{advice}");
+    assert!(
+        advice.starts_with("run `dynashard settings --set RequestLifetimeSecs=960` unless"),
+        "{advice}"
+    );
     let too_short = judged(&incomplete, on_aws(360, true));
-    assert_eq!(too_short, (Status::Problem, "set RequestLifetimeSecs=960 at once".to_owned()));
+    assert_eq!(
+        too_short,
+        (
+            Status::Problem,
+            "run `dynashard settings --set RequestLifetimeSecs=960` at once".to_owned()
+        )
+    );
 }
 
 #[test]
@@ -211,26 +238,46 @@ fn the_rule_of_the_template_takes_what_is_verified_and_whole_minutes_from_sixtee
     }
 }
 
-/// 963 seconds were advised, which the rule refuses without `RequestLifetimeVerified`, and more than the
-/// parameter's maximum.
 #[test]
-fn regression_values_were_advised_that_the_template_refuses() {
+fn what_is_advised_is_what_settings_takes_and_what_the_next_run_finds_right() {
     let mut advised = 0;
-    for window_secs in 0..=1_860 {
-        for secs in [1, 360, 900, 960, 961, 1_800] {
-            for is_verified in [false, true] {
-                let (_, advice) = judged(&within(window_secs), on_aws(secs, is_verified));
-                let Some((_, rest)) = advice.split_once("RequestLifetimeSecs=") else { continue };
-                let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
-                let secs = rest[..digits].parse::<u64>().expect("a number");
-                let is_confirmed = rest[digits..].starts_with(" and RequestLifetimeVerified=yes");
-                let verified = if is_confirmed { "yes" } else { "no" };
-                assert!(rule_takes(secs, verified) && (360..=1_800).contains(&secs), "{advice}");
-                advised += 1;
-            }
+    for window_secs in 300..=1_860 {
+        for (secs, age_secs) in [(1, 0), (360, 0), (960, 0), (1_800, 0), (120, 270), (360, 600)] {
+            let (_, advice) =
+                judged(&within(window_secs), Lifetime { age_secs, ..on_aws(secs, true) });
+            let Some((_, command)) = advice.split_once("`dynashard settings") else { continue };
+            let value = |name: &str| {
+                let (_, rest) = command.split_once(name)?;
+                rest.split([' ', '`']).next()?.parse().ok()
+            };
+            let age_secs = value("SignatureAgeSecs=").unwrap_or(0);
+            let secs = value("RequestLifetimeSecs=").expect("a time");
+            let dates = RequestDates {
+                age: Duration::from_secs(age_secs),
+                lifetime: Duration::from_secs(secs),
+            };
+            assert_eq!(check_dates(dates, command.contains("--verified")), Ok(()), "{advice}");
+            assert!(secs <= 1_800, "{advice}");
+            let next = judged(&within(window_secs), Lifetime { age_secs, ..on_aws(secs, true) });
+            assert_eq!(next.0, Status::Ok, "{advice}, and then {next:?}");
+            advised += 1;
         }
     }
     assert!(advised > 1_000, "{advised}");
+}
+
+#[test]
+fn dates_are_judged_by_both_ends_of_the_window() {
+    let dated = |age_secs, secs| Lifetime { age_secs, ..on_aws(secs, true) };
+    assert_eq!(judged(&within(300), dated(270, 120)), (Status::Ok, String::new()));
+    let (status, advice) = judged(&within(900), dated(270, 120));
+    assert_eq!(status, Status::Problem, "DynamoDB takes them for ten minutes more");
+    assert!(advice.contains("SignatureAgeSecs=270 --set RequestLifetimeSecs=720"), "{advice}");
+    let (status, advice) = judged(&within(240), dated(270, 120));
+    assert_eq!(status, Status::Problem, "DynamoDB refuses every write");
+    assert!(advice.contains("SignatureAgeSecs=210"), "{advice}");
+    let one_is_shorter = Window { shortest_secs: Some(280), ..within(300) };
+    assert!(judged(&one_is_shorter, dated(270, 120)).1.contains("SignatureAgeSecs=250"));
 }
 
 #[test]

@@ -36,6 +36,8 @@ pub struct Job {
     pub forward_seen: Option<ServerTime>,
     /// When a strong read first saw `move`.
     pub move_seen: Option<ServerTime>,
+    /// The longest H that was pinned then: requests from before `move` outlive a shorter one that is pinned later.
+    pub request_lifetime: Option<Duration>,
     /// Whether the scan began when no request from before `move` could be executed any more.
     pub closing: bool,
     /// The number of the scan, from 1.
@@ -46,7 +48,7 @@ pub struct Job {
     pub under_way: BTreeMap<ShardId, SortKey>,
     /// The first and the last sort key of each of them, as the scan found them; for reports.
     pub spans: BTreeMap<ShardId, [SortKey; 2]>,
-    /// When the scan began, if it is not the first one; for reports.
+    /// When the scan began, if it is not the first one.
     pub scan_began: Option<ServerTime>,
     /// Who is at work on which of the sources that are not done, or was last.
     pub claims: BTreeMap<ShardId, Claim>,
@@ -132,6 +134,7 @@ impl Job {
             started_secs: now_secs,
             forward_seen: None,
             move_seen: None,
+            request_lifetime: None,
             closing: false,
             scan: 1,
             done: BTreeSet::new(),
@@ -231,6 +234,7 @@ impl Job {
             spans: BTreeMap::new(),
             claims: BTreeMap::new(),
             scan_began: Some(now),
+            scanned: None,
             ..self.clone()
         }
     }
@@ -250,12 +254,18 @@ impl Job {
         shards.all(|shard| self.done.contains(&shard))
     }
 
+    /// When no request from before `move`, which was first seen at `seen`, can be executed any more.
+    pub(crate) fn requests_end(&self, seen: ServerTime, waits: Waits) -> ServerTime {
+        let noted = self.request_lifetime.unwrap_or_default();
+        seen.plus(waits.request_lifetime.max(noted) + waits.leases_end)
+    }
+
     /// How far the reshard is, for people.
     pub fn progress(&self, reshard: &Reshard, waits: Waits, now: ServerTime) -> Progress {
         let total = reshard.sources().len();
         let done = self.done.len().min(total);
         let closes_not_before = self.move_seen.map(|seen| {
-            let scan_begins = seen.plus(waits.request_lifetime + waits.leases_end);
+            let scan_begins = self.requests_end(seen, waits);
             scan_begins.plus(waits.before_close())
         });
         let wait_secs = closes_not_before.map(|at| at.0.saturating_sub(now.0));

@@ -27,23 +27,42 @@ impl ServerTime {
 /// The waits of the protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Waits {
-    /// T': no lease outlives a change of metadata by more. Also V: how long after a transaction both
-    /// its halves are visible.
+    /// T': no lease outlives a change of metadata by more.
     pub leases_end: Duration,
     /// H: how long after its signing a request may still be executed.
     pub request_lifetime: Duration,
+    /// By how much writes are dated back. Only with an age may H be short where DynamoDB itself takes part.
+    pub signature_age: Duration,
 }
 
 /// The longest that a replica which answers eventually consistent reads is assumed to lag behind (protocol: "Assumptions",
 /// A5).
 const REPLICA_LAG: Duration = Duration::from_secs(30);
 
+/// V: how long after a transaction both its halves are visible at the latest (protocol: "Assumptions", A3).
+const VISIBLE: Duration = Duration::from_secs(10);
+
+/// The shortest H of requests that are not dated back, but on one machine: DynamoDB takes them for five minutes.
+const SHORTEST_UNDATED: Duration = Duration::from_mins(6);
+
 impl Waits {
     /// What passes between the end of the closing scan and the close. From the close on eventually consistent reads look
-    /// at the new homes alone, so every replica has to have what arrived there (A5). Where H is shorter, for tests on one
-    /// machine, lags are taken to be as much shorter.
+    /// at the new homes alone, so every replica has to have what arrived there (A5).
     pub(crate) fn before_close(&self) -> Duration {
-        self.leases_end.max(REPLICA_LAG.min(self.request_lifetime / 32))
+        self.leases_end.max(self.assumed(REPLICA_LAG))
+    }
+
+    /// V, and T' at least.
+    pub(crate) fn visible(&self) -> Duration {
+        self.leases_end.max(self.assumed(VISIBLE))
+    }
+
+    /// What is assumed of DynamoDB. Where H is shorter than it can be there, for tests on one machine, it is taken to be as
+    /// much shorter.
+    fn assumed(&self, time: Duration) -> Duration {
+        let is_one_machine =
+            self.signature_age.is_zero() && self.request_lifetime < SHORTEST_UNDATED;
+        if is_one_machine { time.min(self.request_lifetime / 32) } else { time }
     }
 
     /// The waits under these settings.
@@ -51,6 +70,7 @@ impl Waits {
         Self {
             leases_end: leases_end(settings.lease_term),
             request_lifetime: settings.request_lifetime,
+            signature_age: settings.signature_age,
         }
     }
 }

@@ -172,7 +172,7 @@ impl Directory {
             // No transaction shows in part for longer (protocol: "Assumptions"). The metadata may have shown at any time
             // before that was answered, and only a read of the directory that began after it counts.
             if first_seen
-                .is_some_and(|seen| began.certainly_since(seen) > self.lease.waits().leases_end)
+                .is_some_and(|seen| began.certainly_since(seen) > self.lease.waits().visible())
             {
                 let why = format!(
                     "the metadata item of {partition:?} exists, although the directory does not list it"
@@ -264,7 +264,7 @@ impl Directory {
             let what = format!("the metadata item of {partition:?} is damaged: {contradiction}");
             return Err(StoreError::Corrupt(what));
         }
-        let lease = Lease::new(before, server_secs, self.settings().lease_term);
+        let lease = lease_of(self, before, server_secs);
         let cold = || CollectionMetadata::cold(partition.clone(), self.settings().placement);
         Ok(self.keep(value.unwrap_or_else(cold), lease))
     }
@@ -273,6 +273,12 @@ impl Directory {
         // Nothing panics while the lock is held, and the cache is sound in any case.
         self.cache.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// A lease of what was just read or published by a request that was sent at `sent`.
+pub(super) fn lease_of(directory: &Directory, sent: Moment, server_secs: Option<u64>) -> Lease {
+    let lease = Lease::new(sent, server_secs, directory.settings().lease_term);
+    lease.signed_ago(directory.lease.waits().signature_age, directory.now())
 }
 
 impl Known {

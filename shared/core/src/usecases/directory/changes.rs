@@ -7,11 +7,11 @@ use dynashard_keys::{PartitionKey, ShardCount};
 use crate::model::directory_item::DirectoryItem;
 use crate::model::error::{Code, Error};
 use crate::model::grant::{Counted, Grant};
-use crate::model::lease::{Deadline, Lease, Moment};
+use crate::model::lease::{Deadline, Moment};
 use crate::model::metadata::{CollectionMetadata, Contradiction};
 use crate::model::reshard::Job;
 use crate::ports::{Change, Dated, StoreError};
-use crate::usecases::directory::cache::{Directory, Known};
+use crate::usecases::directory::cache::{Directory, Known, lease_of};
 use crate::usecases::records::Revision;
 use crate::usecases::retry::error_of;
 
@@ -131,7 +131,7 @@ impl<'a> Changes<'a> {
         // read. So it is not kept.
         self.directory.forget(&metadata.partition);
         let published = answer.map(|Dated { server_secs, .. }| Known {
-            lease: Lease::new(sent, server_secs, self.directory.settings().lease_term),
+            lease: lease_of(self.directory, sent, server_secs),
             metadata: Arc::new(metadata),
         });
         self.outcome_of(published, deadline).await
@@ -276,9 +276,8 @@ impl<'a> Changes<'a> {
         sent: Sent,
         answer: Result<Dated<()>, StoreError>,
     ) -> Result<Known, StoreError> {
-        let lease = answer.map(|Dated { server_secs, .. }| {
-            Lease::new(sent.at, server_secs, self.directory.settings().lease_term)
-        });
+        let lease =
+            answer.map(|Dated { server_secs, .. }| lease_of(self.directory, sent.at, server_secs));
         match lease {
             Ok(lease) if sent.was_held => Ok(self.directory.keep(next, lease)),
             lease => {

@@ -155,9 +155,12 @@ impl DirectoryLease {
             let settings = self.context.settings();
             let read = async || {
                 let before = self.context.now();
-                let Dated { value, server_secs } = self.context.record_store().get(&()).await?;
+                let read = self.context.record_store().get::<DirectoryItem>(&()).await?;
+                let Dated { value, server_secs } = read;
+                let item = value.unwrap_or_default();
                 let lease = Lease::new(before, server_secs, settings.lease_term);
-                Ok((value.unwrap_or_default(), lease))
+                let age = self.waits_of(Some(&item)).signature_age;
+                Ok((item, lease.signed_ago(age, self.context.now())))
             };
             let mut attempts = self.context.attempts(deadline);
             let (item, lease): (DirectoryItem, _) =

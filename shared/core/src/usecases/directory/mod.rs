@@ -10,4 +10,4 @@ mod settings;
 
 pub use cache::{Directory, Known};
 pub(crate) use changes::{BeginOutcome, Changes, TurnedRound};
-pub use settings::SettingsChange;
+pub use settings::RequestDates;

@@ -5,7 +5,8 @@ use std::time::Duration;
 use crate::model::directory_item::DirectoryItem;
 use crate::model::error::{Code, Error};
 use crate::model::lease::Deadline;
-use crate::model::pinned::{ChangeableSetting, Pinned};
+use crate::model::pinned::{Pinned, PinnedTime};
+use crate::model::reshard::Waits;
 use crate::ports::{Change, Dated, ReadRecords};
 use crate::usecases::context::Context;
 use crate::usecases::records::{Records, Revision};
@@ -15,13 +16,37 @@ use crate::usecases::records::{Records, Revision};
 /// lease at its end for another.
 const TERMS: u32 = 2;
 
-/// A change of a pinned setting that an operator has asked for (protocol: "Pinned settings").
+/// What the clocks of those who sign and of DynamoDB may differ by, and what passes between the check of a date and the
+/// execution of the request, in the requests that are waited for (protocol: "Dates of writes").
+const RESERVE: Duration = Duration::from_secs(90);
+
+/// One of the times that are pinned.
+struct Time {
+    name: &'static str,
+    get: fn(&Pinned) -> PinnedTime,
+    with: fn(Pinned, PinnedTime) -> Pinned,
+}
+
+impl Time {
+    const OF_LEASES: Self = Self {
+        name: "LeaseSecs",
+        get: |pinned| pinned.lease_term,
+        with: |pinned, lease_term| Pinned { lease_term, ..pinned },
+    };
+    const OF_REQUESTS: Self = Self {
+        name: "RequestLifetimeSecs",
+        get: |pinned| pinned.request_lifetime,
+        with: |pinned, request_lifetime| Pinned { request_lifetime, ..pinned },
+    };
+}
+
+/// How writes are dated, and for how long they live then (protocol: "Dates of writes").
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct SettingsChange {
-    /// What changes.
-    pub setting: ChangeableSetting,
-    /// The value that it is to have.
-    pub value: Duration,
+pub struct RequestDates {
+    /// By how much they are dated back.
+    pub age: Duration,
+    /// H.
+    pub lifetime: Duration,
 }
 
 /// The settings that are pinned in the directory item.
@@ -46,63 +71,75 @@ impl<'a> PinnedSettings<'a> {
         pinned.map(|pinned| pinned.check_format().map(|()| pinned)).transpose()
     }
 
-    /// The first step: functions may be set to the new value as well. From now on all waits go by the
-    /// longer of the two.
-    pub async fn announce(
-        self,
-        change: SettingsChange,
-        deadline: Deadline,
-    ) -> Result<Pinned, Error> {
-        let SettingsChange { setting, value } = change;
+    /// The first step of another T: functions may be set to the new value as well. From now on all waits go by the longer of
+    /// the two.
+    pub async fn announce(self, term: Duration, deadline: Deadline) -> Result<Pinned, Error> {
         let accept = |pinned: &Pinned| {
-            let time = pinned.time(setting);
-            if let Some(next) = time.next.filter(|next| ![*next, time.accepted].contains(&value)) {
-                let (name, from, to) =
-                    (setting.parameter(), time.accepted.as_secs(), next.as_secs());
+            let time = pinned.lease_term;
+            if let Some(next) = time.next.filter(|next| ![*next, time.accepted].contains(&term)) {
+                let (from, to) = (time.accepted.as_secs(), next.as_secs());
                 let why = format!(
-                    "{name} is being changed from {from} to {to}: complete that first, or cancel it with {name}={from}"
+                    "LeaseSecs is being changed from {from} to {to}: complete that first, or cancel it with LeaseSecs={from}"
                 );
                 return Err(Error::new(Code::SettingsMismatch, why));
             }
             // Taking back is ended like any other change: the new value may be in use.
             let is_on_the_way = time.next.is_some();
-            Ok(if is_on_the_way {
-                pinned.clone()
-            } else {
-                pinned.with(setting, time.accepting(value))
-            })
+            let lease_term = if is_on_the_way { time } else { time.accepting(term) };
+            Ok(Pinned { lease_term, ..pinned.clone() })
         };
         self.change(accept, deadline).await
     }
 
-    /// The second and the third step, when all functions are set to the new value: only that is accepted,
-    /// and when nobody can be acting under a longer one, nothing waits for that any more. It takes twice T',
-    /// and may be begun again if it was interrupted.
-    pub async fn complete(
-        self,
-        change: SettingsChange,
-        deadline: Deadline,
-    ) -> Result<Pinned, Error> {
-        let SettingsChange { setting, value } = change;
+    /// The second and the third step, when all functions are set to the new T: only that is accepted, and when nobody can be
+    /// acting under a longer one, nothing waits for that any more. It takes twice T', and may be begun again if it was
+    /// interrupted.
+    pub async fn complete(self, term: Duration, deadline: Deadline) -> Result<Pinned, Error> {
         let accept_only = |pinned: &Pinned| {
-            let time = pinned.time(setting);
-            if !time.accepts(value) {
+            let time = pinned.lease_term;
+            if !time.accepts(term) {
                 let why = format!(
-                    "{} is pinned to {}; no change to {} was started: start it first",
-                    setting.parameter(),
+                    "LeaseSecs is pinned to {}; no change to {} was started: start it first",
                     time.accepted.as_secs(),
-                    value.as_secs(),
+                    term.as_secs(),
                 );
                 return Err(Error::new(Code::SettingsMismatch, why));
             }
-            Ok(pinned.with(setting, time.accepting_only(value)))
+            Ok(Pinned { lease_term: time.accepting_only(term), ..pinned.clone() })
         };
+        let wait = |left: &Pinned| left.waits().leases_end * TERMS;
+        self.come_to_rest(accept_only, Time::OF_LEASES, wait, deadline).await
+    }
+
+    /// Has writes dated so. All act by it as soon as they read the directory. A shorter H holds when no request lives any more
+    /// that was signed before: requests outlive the leases of those who sign them. That takes twice T', the longest H so far and
+    /// a reserve, and may be begun again if it was interrupted.
+    pub async fn date(self, dates: RequestDates, deadline: Deadline) -> Result<Pinned, Error> {
+        let RequestDates { age, lifetime } = dates;
+        let date = |pinned: &Pinned| Ok(pinned.dated(age, lifetime));
+        let wait = |left: &Pinned| {
+            let Waits { leases_end, request_lifetime, .. } = left.waits();
+            // On one machine, where H may be seconds, so may be what it has to spare.
+            leases_end * TERMS + request_lifetime + RESERVE.min(request_lifetime)
+        };
+        self.come_to_rest(date, Time::OF_REQUESTS, wait, deadline).await
+    }
+
+    /// Makes a change, and when what was before is over, has nobody wait for it any more.
+    async fn come_to_rest(
+        self,
+        change: impl Fn(&Pinned) -> Result<Pinned, Error>,
+        of: Time,
+        wait: impl Fn(&Pinned) -> Duration,
+        deadline: Deadline,
+    ) -> Result<Pinned, Error> {
         loop {
-            let left = self.change(accept_only, deadline).await?;
-            if left.time(setting).longest == value {
+            let left = self.change(&change, deadline).await?;
+            let time = (of.get)(&left);
+            if time.longest == time.accepted {
                 return Ok(left);
             }
-            let wait = left.waits().leases_end * TERMS;
+            let wait = wait(&left);
             if wait > deadline.remaining(self.context.clock().now()) {
                 let why = format!(
                     "the change needs {} more seconds: run the same command again",
@@ -111,22 +148,17 @@ impl<'a> PinnedSettings<'a> {
                 return Err(Error::new(Code::DeadlineExceeded, why));
             }
             self.context.clock().sleep(wait).await;
-            let come_to_rest = |pinned: &Pinned| {
-                let time = pinned.time(setting);
-                if time.accepted != value || time.next.is_some() {
-                    let name = setting.parameter();
-                    let why = format!("{name} was changed by somebody else meanwhile");
+            let at_rest = |pinned: &Pinned| {
+                if change(pinned)? != *pinned {
+                    let why = format!("{} was changed by somebody else meanwhile", of.name);
                     return Err(Error::new(Code::SettingsMismatch, why));
                 }
                 // It may have been changed there and back, so it has to be waited for anew.
                 let is_as_left = pinned.revision == left.revision;
-                let next = if is_as_left { time.at_rest() } else { time };
-                Ok(pinned.with(setting, next))
+                let rested = || (of.with)(pinned.clone(), (of.get)(pinned).at_rest());
+                Ok(if is_as_left { rested() } else { pinned.clone() })
             };
-            let rested = self.change(come_to_rest, deadline).await?;
-            if rested.time(setting).longest == value {
-                return Ok(rested);
-            }
+            self.change(at_rest, deadline).await?;
         }
     }
 

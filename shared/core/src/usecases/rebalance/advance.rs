@@ -126,6 +126,29 @@ impl Rebalancer {
         }
     }
 
+    /// Refuses to begin the closing scan, and to close, where DynamoDB would execute what was signed just before the last lease on the old layout ended: H and
+    /// the age do not belong together, so other requests from then may be on their way.
+    async fn check_dates(&self, job: &Job, deadline: Deadline) -> Result<(), Error> {
+        let waits = self.directory.lease().waits_now(deadline).await?;
+        let Some(seen) = job.move_seen.filter(|_| !waits.signature_age.is_zero()) else {
+            return Ok(());
+        };
+        let signed = seen.plus(waits.leases_end).0;
+        let date_secs = signed.saturating_sub(waits.signature_age.as_secs());
+        let items = self.directory.context().items();
+        let why = "whether old requests are refused could not be found out in time";
+        let mut attempts = self.directory.attempts(deadline);
+        if !attempts.make(|| items.takes_date(date_secs), why).await? {
+            return Ok(());
+        }
+        let (age, lifetime) = (waits.signature_age.as_secs(), waits.request_lifetime.as_secs());
+        let why = format!(
+            "DynamoDB takes requests that are dated longer ago than SignatureAgeSecs={age} and RequestLifetimeSecs={lifetime} allow \
+             for, so nothing closes: run `dynashard doctor`, and set what it says by `dynashard settings`"
+        );
+        Err(Error::new(Code::SettingsMismatch, why))
+    }
+
     async fn carry_out(
         &self,
         step: NextStep,
@@ -148,9 +171,10 @@ impl Rebalancer {
                 .await
             }
             NextStep::Move => self.publish(metadata, metadata.with_move(now_secs), deadline).await,
-            NextStep::NoteMove(at) => {
-                save_job(&self.directory, job, Job { move_seen: Some(at), ..job.clone() }, deadline)
-                    .await
+            NextStep::NoteMove(at, lifetime) => {
+                let (move_seen, request_lifetime) = (Some(at), Some(lifetime));
+                let noted = Job { move_seen, request_lifetime, ..job.clone() };
+                save_job(&self.directory, job, noted, deadline).await
             }
             NextStep::Scan => match metadata.reshard() {
                 Some(reshard) => {
@@ -162,6 +186,9 @@ impl Rebalancer {
                 None => Ok(StepOutcome::Retry),
             },
             NextStep::BeginScan { closing } => {
+                if closing {
+                    self.check_dates(job, deadline).await?;
+                }
                 save_job(&self.directory, job, job.with_scan(closing, now), deadline).await
             }
             NextStep::TryAgainLater => {
@@ -173,6 +200,7 @@ impl Rebalancer {
                     .await
             }
             NextStep::Close => {
+                self.check_dates(job, deadline).await?;
                 self.publish(metadata, metadata.with_close(now_secs), deadline).await
             }
             NextStep::NoteClosed(at) => {
