@@ -182,7 +182,7 @@ mod tests {
         let stable = CollectionMetadata::stable(partition.clone(), Placement::Xxh64, from, 0);
         let generation = Generation::new(2);
         let job = Job {
-            request_lifetime: None,
+            old_requests: None,
             partition,
             generation,
             rev: 1,

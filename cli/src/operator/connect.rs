@@ -201,10 +201,10 @@ impl Place {
             .await?)
     }
 
-    /// What is pinned; `None` also where it cannot be read.
-    pub(super) async fn pinned(&self) -> Option<Pinned> {
+    /// What is pinned, if anything is.
+    pub(super) async fn pinned(&self) -> Result<Option<Pinned>, Error> {
         let directory = self.directory(self.settings.clone());
-        directory.pinned().read(deadline(&directory)).await.ok().flatten()
+        directory.pinned().read(deadline(&directory)).await
     }
 
     fn directory(&self, settings: Settings) -> Directory {

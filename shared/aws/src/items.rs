@@ -83,10 +83,8 @@ impl DynamoItemStore {
             return Ok(false);
         }
         match of_write(&error) {
-            // A server looks at the capacity and the condition after the date.
-            Refused::Condition(_)
-            | Refused::Cancelled(_)
-            | Refused::Other(StoreError::Throttled(_)) => Ok(true),
+            // A server looks at the condition after the date.
+            Refused::Condition(_) | Refused::Cancelled(_) => Ok(true),
             Refused::Other(error) => Err(error),
         }
     }

@@ -1,17 +1,21 @@
 //! What follows from what was seen: one line for each thing that an application needs.
 
+use std::time::Duration;
+
 use super::super::adopt;
 use super::super::check::{Check, Status};
 use super::window::{
     Bound, Dates, LEFT_SECS, MARGIN_OF_DATED_SECS, MARGIN_SECS, TOLERANCE_SECS, Window,
     lifetime_secs,
 };
-use dynashard_api::settings::{SHORTEST_REQUEST_LIFETIME, UNVERIFIED_REQUEST_LIFETIME};
+use dynashard_api::settings::{
+    SHORTEST_REQUEST_LIFETIME, UNVERIFIED_REQUEST_LIFETIME, shortest_lifetime,
+};
 use dynashard_aws::{
     ACTIVE_INDEX, ACTIVE_INDEX_PARTITION, DECISIONS_INDEX, DECISIONS_INDEX_PARTITION,
 };
 use dynashard_aws_operator::{TableState, TrialRead, Unseen};
-use dynashard_core::PartitionLimits;
+use dynashard_core::{Error, PartitionLimits};
 
 /// The sparse indexes of the metadata table, each with its only key attribute, and what fails without it.
 const SPARSE_INDEXES: [(&str, &str, &str); 2] = [
@@ -153,16 +157,17 @@ pub(super) fn request_lifetime(window: &Window, lifetime: Lifetime) -> Check {
         Check::problem(CHECK, format!("{seen}, {why}: {LOST}")).advise(advice)
     };
     // One run does not prove that less will do, and a problem should not wait for more of them.
+    let unverified = shortest_lifetime(Duration::from_secs(age_secs), false).as_secs();
     let set_at_once = |window_secs: u64| match lifetime_secs(window_secs) {
-        Some(secs) => format!("run {} at once", command(secs.max(unverified_secs()))),
+        Some(secs) => format!("run {} at once", command(secs.saturating_sub(age_secs), unverified)),
         None => NO_VALUE.to_owned(),
     };
     let window_secs = match (&window.bound, window.largest_accepted_secs) {
         (Bound::Within { window_secs }, _) => *window_secs,
-        (_, Some(age)) if !is_on_this_machine && age > secs => {
+        (_, Some(age)) if !is_on_this_machine && age > secs + age_secs => {
             return problem(&format!("and a request of {age} s was accepted"), set_at_once(age));
         }
-        (Bound::NoneRefused { .. }, _) if secs < unverified_secs() => {
+        (Bound::NoneRefused { .. }, _) if secs < unverified => {
             return problem("and no age was refused", set_at_once(0));
         }
         (Bound::NoneRefused { .. }, _) => {
@@ -172,10 +177,10 @@ pub(super) fn request_lifetime(window: &Window, lifetime: Lifetime) -> Check {
         }
         (Bound::NoneAccepted | Bound::Incomplete { .. }, _) => {
             let check = unknown(format!("{seen}, and the signature window was not measured"));
-            return if secs < unverified_secs() {
+            return if secs < unverified {
                 check.advise(format!(
                     "run {} unless another run measures it",
-                    command(unverified_secs())
+                    command(0, unverified)
                 ))
             } else {
                 check
@@ -184,8 +189,9 @@ pub(super) fn request_lifetime(window: &Window, lifetime: Lifetime) -> Check {
     };
     if age_secs > 0 {
         if let Some(why) = contradiction_of_dates(window, window_secs, lifetime) {
-            let advice = window.dates().map_or_else(|| NO_VALUE.to_owned(), Dates::command);
-            return Check::problem(CHECK, format!("{seen}, {why}")).advise(format!("run {advice}"));
+            let check = Check::problem(CHECK, format!("{seen}, {why}"));
+            let run = |of: Dates| format!("run {}", of.command());
+            return check.advise(window.dates().map_or_else(|| NO_VALUE.to_owned(), run));
         }
     } else if is_on_this_machine {
         if secs < window_secs {
@@ -224,6 +230,12 @@ pub(super) fn request_lifetime(window: &Window, lifetime: Lifetime) -> Check {
         );
     }
     Check::ok(CHECK, enough)
+}
+
+/// Nothing can be held against the window.
+pub(super) fn unknown_settings(error: &Error) -> Check {
+    let why = format!("the pinned settings cannot be read: {}", error.message());
+    Check::unknown("request_lifetime", why)
 }
 
 /// Why the age and the lifetime of a stack do not belong to this window.
@@ -485,11 +497,10 @@ impl Role {
     }
 }
 
-/// The parameters that give a stack this `RequestLifetimeSecs`: the template takes whole minutes from
-/// sixteen on without anything else.
-fn command(secs: u64) -> String {
-    let verified = if secs >= unverified_secs() { "" } else { " --verified" };
-    format!("`dynashard settings --set RequestLifetimeSecs={secs}{verified}`")
+/// What sets so many seconds, or what nobody has to verify if that is more.
+fn command(secs: u64, unverified_secs: u64) -> String {
+    let secs = secs.max(unverified_secs);
+    format!("`dynashard settings --set RequestLifetimeSecs={secs}`")
 }
 
 /// The least `RequestLifetimeSecs` that nobody has to verify.

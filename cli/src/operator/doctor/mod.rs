@@ -5,7 +5,6 @@ mod checks;
 mod window;
 
 use std::process::ExitCode;
-use std::time::Duration;
 
 use dynashard_api::settings::{is_request_lifetime_verified, shortest_lifetime};
 use dynashard_aws_operator::{
@@ -111,16 +110,15 @@ async fn examine(args: &DoctorArgs) -> Result<Report, Failure> {
 
     let stack = place.stack.as_ref();
     let value = |name: &str| stack.map(|s| s.parameters.get(name).map_or("", String::as_str));
-    // What is pinned counts, and the parameters before that.
-    let pinned = place.pinned().await;
+    // What is pinned counts, and the parameters before that. Nobody knows what a stack has that was not named.
+    let pinned = if stack.is_some() { place.pinned().await } else { Ok(None) };
+    let held = pinned.as_ref().ok().and_then(Option::as_ref);
     let lifetime = Lifetime {
-        // Nobody knows what a stack has that was not named.
         secs: stack.map_or(args.connect.request_lifetime_secs(), |_| {
             let configured = place.settings.request_lifetime;
-            let held = pinned.as_ref().map_or(configured, |held| held.request_lifetime.accepted);
-            Some(held.as_secs())
+            Some(held.map_or(configured, |held| held.request_lifetime.accepted).as_secs())
         }),
-        age_secs: pinned.as_ref().map_or(Duration::ZERO, |held| held.signature_age).as_secs(),
+        age_secs: held.map_or(0, |held| held.signature_age.as_secs()),
         is_refused: match stack {
             Some(stack) => {
                 !is_verified(stack)?
@@ -139,7 +137,10 @@ async fn examine(args: &DoctorArgs) -> Result<Report, Failure> {
     let mut checks = vec![
         checks::clock(measured.clock_ahead_secs),
         checks::signature_window(window),
-        checks::request_lifetime(window, lifetime),
+        match &pinned {
+            Ok(_) => checks::request_lifetime(window, lifetime),
+            Err(error) => checks::unknown_settings(error),
+        },
         checks::table(main_table, &main),
         checks::table(metadata_table, &metadata),
     ];
@@ -333,6 +334,8 @@ impl Report {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[test]

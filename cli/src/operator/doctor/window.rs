@@ -272,7 +272,8 @@ impl Window {
             self.shortest_secs?.saturating_sub(LEFT_SECS).min(LONGEST_SIGNATURE_AGE.as_secs());
         let lifetime = (window_secs + MARGIN_OF_DATED_SECS).saturating_sub(age);
         let shortest = shortest_lifetime(Duration::from_secs(age), true).as_secs();
-        (age > 0).then_some(Dates {
+        let is_possible = age > 0 && lifetime <= LONGEST_REQUEST_LIFETIME.as_secs();
+        is_possible.then_some(Dates {
             signature_age_secs: age,
             request_lifetime_secs: lifetime.max(shortest),
         })

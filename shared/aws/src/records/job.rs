@@ -36,7 +36,7 @@ pub(super) fn encode(job: &Job) -> Item {
     fields.put("closing", &job.closing);
     fields.put("scan", &job.scan);
     fields.put("items_moved", &job.items_moved);
-    fields.put_if_any("request_lifetime_secs", job.request_lifetime.as_ref());
+    fields.put_if_any("old_requests_secs", job.old_requests.as_ref());
     for (name, at) in [
         ("forward_seen", job.forward_seen),
         ("move_seen", job.move_seen),
@@ -87,7 +87,7 @@ pub(super) fn decode(partition: &PartitionKey, item: &Item) -> Result<Job, Store
         started_secs: fields.get("started")?,
         forward_seen: fields.optional("forward_seen")?,
         move_seen: fields.optional("move_seen")?,
-        request_lifetime: fields.optional("request_lifetime_secs")?,
+        old_requests: fields.optional("old_requests_secs")?,
         closing: fields.get("closing")?,
         scan: fields.get("scan")?,
         done: fields.or_default("done")?,

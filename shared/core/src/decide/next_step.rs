@@ -22,7 +22,7 @@ pub(crate) enum NextStep {
     NoteForward(ServerTime),
     /// Publish `move`.
     Move,
-    /// Write into the job that `move` was seen at this time, and the longest H then.
+    /// Write into the job that `move` was seen at this time, and for how long old requests live by what is pinned.
     NoteMove(ServerTime, Duration),
     /// Go on with the scan of the sources.
     Scan,
@@ -166,7 +166,7 @@ fn in_move(metadata: &CollectionMetadata, job: &Job, now: ServerTime, waits: Wai
         return NextStep::Mismatch(Contradiction::new("to", why));
     };
     let Some(seen) = job.move_seen else {
-        return NextStep::NoteMove(now, waits.request_lifetime);
+        return NextStep::NoteMove(now, waits.old_requests());
     };
     if !job.has_scanned(reshard.sources()) {
         return NextStep::Scan;

@@ -62,6 +62,12 @@ impl Lease {
         Self { signing: Signing { age, answered: answered.boot }, ..self }
     }
 
+    /// This lease of a read that was answered at `answered`. Writes under it are dated as those under another one.
+    #[must_use]
+    pub(crate) fn dated_as(self, other: &Self, answered: Moment) -> Self {
+        self.signed_ago(other.signing.age, answered)
+    }
+
     /// The date that a write carries if it is signed now, in epoch seconds by DynamoDB's clock, whatever the local one says.
     /// It is never ahead of that, and behind by the time that the answer took. `None` where the clock of the machine is to
     /// tell, as writes are not dated back.

@@ -1,5 +1,6 @@
 //! Settings that are pinned, functions that differ, and changes of T and H.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use dynashard_core::ports::{Clock, StoreError};
@@ -357,4 +358,22 @@ fn a_longer_lifetime_holds_at_once() {
     block_on(function.pinned().date(longer, world.deadline())).expect("dated");
     assert!(world.clock.now().certainly_since(began) < secs(5));
     assert_eq!(pinned(&world).request_lifetime, PinnedTime::only(secs(720)));
+}
+
+/// All are set to other dates than those that are pinned, once an operator has changed them. While metadata is read, another
+/// operation finds out that the directory is behind, and drops it.
+#[test]
+fn regression_metadata_was_leased_without_the_dates_of_the_directory_that_was_dropped_meanwhile() {
+    let (world, old) = with_the_directory_leased();
+    let dated = block_on(old.pinned().date(DATES, Deadline::after(world.clock.now(), secs(3_000))));
+    dated.expect("dated");
+    let later = Arc::new(function(&world, LEASE));
+    let cold = PartitionKey::new("cold").expect("a partition key");
+    block_on(later.find(&cold, far(&world))).expect("the directory is leased");
+    let drops = Arc::clone(&later);
+    let drop = Fault::before(move || drops.forget(&cold));
+    world.store.script(Operation::MetadataGet, [drop]);
+    let known = block_on(later.find(&partition(), far(&world))).expect("the metadata");
+    let date = known.lease.date_secs(world.clock.now()).expect("a time of the server");
+    assert!(date.is_some(), "a write under this lease would live for longer than H");
 }

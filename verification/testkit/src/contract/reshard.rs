@@ -295,7 +295,7 @@ impl Homes {
 /// A job in which every field has a value.
 pub(super) fn job(partition: &PartitionKey, fixture: &impl Fixture) -> Job {
     Job {
-        request_lifetime: Some(Duration::from_mins(16)),
+        old_requests: Some(Duration::from_mins(16)),
         partition: partition.clone(),
         generation: Generation::new(2),
         rev: 1,

@@ -36,8 +36,9 @@ pub struct Job {
     pub forward_seen: Option<ServerTime>,
     /// When a strong read first saw `move`.
     pub move_seen: Option<ServerTime>,
-    /// The longest H that was pinned then: requests from before `move` outlive a shorter one that is pinned later.
-    pub request_lifetime: Option<Duration>,
+    /// For how long after that requests from before live, by what was pinned then: they outlive a shorter T or H that is pinned
+    /// later.
+    pub old_requests: Option<Duration>,
     /// Whether the scan began when no request from before `move` could be executed any more.
     pub closing: bool,
     /// The number of the scan, from 1.
@@ -134,7 +135,7 @@ impl Job {
             started_secs: now_secs,
             forward_seen: None,
             move_seen: None,
-            request_lifetime: None,
+            old_requests: None,
             closing: false,
             scan: 1,
             done: BTreeSet::new(),
@@ -256,8 +257,7 @@ impl Job {
 
     /// When no request from before `move`, which was first seen at `seen`, can be executed any more.
     pub(crate) fn requests_end(&self, seen: ServerTime, waits: Waits) -> ServerTime {
-        let noted = self.request_lifetime.unwrap_or_default();
-        seen.plus(waits.request_lifetime.max(noted) + waits.leases_end)
+        seen.plus(waits.old_requests().max(self.old_requests.unwrap_or_default()))
     }
 
     /// How far the reshard is, for people.

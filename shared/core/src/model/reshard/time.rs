@@ -52,6 +52,13 @@ impl Waits {
         self.leases_end.max(self.assumed(REPLICA_LAG))
     }
 
+    /// For how long after `move` was seen a request under the old layout may be executed: it may be signed for T', and lives
+    /// for H. In whole seconds, as it is stored.
+    pub(crate) fn old_requests(&self) -> Duration {
+        let time = self.leases_end + self.request_lifetime;
+        Duration::from_secs(time.as_secs() + u64::from(time.subsec_nanos() > 0))
+    }
+
     /// V, and T' at least.
     pub(crate) fn visible(&self) -> Duration {
         self.leases_end.max(self.assumed(VISIBLE))

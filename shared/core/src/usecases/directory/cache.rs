@@ -244,10 +244,8 @@ impl Directory {
             // A lease of metadata is taken only while that of the directory lives (protocol: "Pinned
             // settings"). One reading of the clock decides both: a process may be suspended between two.
             let before = self.now();
-            if self.lease.fresh(before).is_none() {
-                continue;
-            }
-            match within(self.clock(), deadline, self.read(partition, before)).await {
+            let Some((_, under)) = self.lease.fresh(before) else { continue };
+            match within(self.clock(), deadline, self.read(partition, before, &under)).await {
                 Some(Ok(known)) => return Ok(known),
                 Some(Err(error)) => attempts.pause(refusal(error)?).await?,
                 None => return Err(Error::new(Code::Unavailable, METADATA_NOT_IN_TIME)),
@@ -257,14 +255,19 @@ impl Directory {
 
     /// What a listed collection has for metadata, under a lease from `before` on. One that has none is cold under
     /// the lease of this read: another key has the same hash, or the transaction that enlists it shows in part.
-    async fn read(&self, partition: &PartitionKey, before: Moment) -> Result<Known, StoreError> {
+    async fn read(
+        &self,
+        partition: &PartitionKey,
+        before: Moment,
+        under: &Lease,
+    ) -> Result<Known, StoreError> {
         let Dated { value, server_secs } =
             self.context.record_store().get::<CollectionMetadata>(partition).await?;
         if let Some(Err(contradiction)) = value.as_ref().map(CollectionMetadata::check) {
             let what = format!("the metadata item of {partition:?} is damaged: {contradiction}");
             return Err(StoreError::Corrupt(what));
         }
-        let lease = lease_of(self, before, server_secs);
+        let lease = lease_under(under, self, before, server_secs);
         let cold = || CollectionMetadata::cold(partition.clone(), self.settings().placement);
         Ok(self.keep(value.unwrap_or_else(cold), lease))
     }
@@ -275,10 +278,16 @@ impl Directory {
     }
 }
 
-/// A lease of what was just read or published by a request that was sent at `sent`.
-pub(super) fn lease_of(directory: &Directory, sent: Moment, server_secs: Option<u64>) -> Lease {
+/// A lease of what was just read or published by a request that was sent at `sent` under this lease of the directory, whose
+/// dates it has: what is held of the directory may have been dropped meanwhile.
+pub(super) fn lease_under(
+    under: &Lease,
+    directory: &Directory,
+    sent: Moment,
+    server_secs: Option<u64>,
+) -> Lease {
     let lease = Lease::new(sent, server_secs, directory.settings().lease_term);
-    lease.signed_ago(directory.lease.waits().signature_age, directory.now())
+    lease.dated_as(under, directory.now())
 }
 
 impl Known {

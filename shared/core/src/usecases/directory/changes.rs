@@ -1,17 +1,18 @@
 //! Publishes changes of metadata, each on condition of what was read.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use dynashard_keys::{PartitionKey, ShardCount};
 
 use crate::model::directory_item::DirectoryItem;
 use crate::model::error::{Code, Error};
 use crate::model::grant::{Counted, Grant};
-use crate::model::lease::{Deadline, Moment};
+use crate::model::lease::{Deadline, Lease, Moment};
 use crate::model::metadata::{CollectionMetadata, Contradiction};
 use crate::model::reshard::Job;
 use crate::ports::{Change, Dated, StoreError};
-use crate::usecases::directory::cache::{Directory, Known, lease_of};
+use crate::usecases::directory::cache::{Directory, Known, lease_under};
 use crate::usecases::records::Revision;
 use crate::usecases::retry::error_of;
 
@@ -119,7 +120,7 @@ impl<'a> Changes<'a> {
         deadline: Deadline,
     ) -> Result<BeginOutcome, Error> {
         self.check_enlisting(&metadata.partition)?;
-        let (seen, _) = self.directory.lease().read_now(deadline).await?;
+        let (seen, under) = self.directory.lease().read_now(deadline).await?;
         let next = seen.with(&metadata.partition).ok_or_else(directory_is_full)?;
         let mut changes =
             vec![Change::of_metadata(None, metadata.clone()), Change::of_directory(&seen, next)];
@@ -131,7 +132,7 @@ impl<'a> Changes<'a> {
         // read. So it is not kept.
         self.directory.forget(&metadata.partition);
         let published = answer.map(|Dated { server_secs, .. }| Known {
-            lease: lease_of(self.directory, sent, server_secs),
+            lease: lease_under(&under, self.directory, sent, server_secs),
             metadata: Arc::new(metadata),
         });
         self.outcome_of(published, deadline).await
@@ -276,20 +277,23 @@ impl<'a> Changes<'a> {
         sent: Sent,
         answer: Result<Dated<()>, StoreError>,
     ) -> Result<Known, StoreError> {
-        let lease =
-            answer.map(|Dated { server_secs, .. }| lease_of(self.directory, sent.at, server_secs));
-        match lease {
-            Ok(lease) if sent.was_held => Ok(self.directory.keep(next, lease)),
-            lease => {
+        match (answer, sent.under) {
+            (Ok(Dated { server_secs, .. }), Some(under)) => {
+                let lease = lease_under(&under, self.directory, sent.at, server_secs);
+                Ok(self.directory.keep(next, lease))
+            }
+            (answer, _) => {
                 self.directory.forget(&next.partition);
-                lease.map(|lease| Known { metadata: Arc::new(next), lease })
+                // One that has ended: nothing says how writes under it are to be dated.
+                let lease = Lease::new(sent.at, None, Duration::ZERO);
+                answer.map(|_| Known { metadata: Arc::new(next), lease })
             }
         }
     }
 
     fn sending(self) -> Sent {
         let at = self.directory.now();
-        Sent { at, was_held: self.directory.lease().fresh(at).is_some() }
+        Sent { at, under: self.directory.lease().fresh(at).map(|(_, lease)| lease) }
     }
 }
 
@@ -297,8 +301,8 @@ impl<'a> Changes<'a> {
 #[derive(Clone, Copy)]
 struct Sent {
     at: Moment,
-    /// Whether the lease of the directory lived.
-    was_held: bool,
+    /// The lease of the directory, if it lived.
+    under: Option<Lease>,
 }
 
 fn is_exhausted(grant: &Grant) -> Error {

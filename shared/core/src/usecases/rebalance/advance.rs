@@ -171,9 +171,9 @@ impl Rebalancer {
                 .await
             }
             NextStep::Move => self.publish(metadata, metadata.with_move(now_secs), deadline).await,
-            NextStep::NoteMove(at, lifetime) => {
-                let (move_seen, request_lifetime) = (Some(at), Some(lifetime));
-                let noted = Job { move_seen, request_lifetime, ..job.clone() };
+            NextStep::NoteMove(at, old_requests) => {
+                let (move_seen, old_requests) = (Some(at), Some(old_requests));
+                let noted = Job { move_seen, old_requests, ..job.clone() };
                 save_job(&self.directory, job, noted, deadline).await
             }
             NextStep::Scan => match metadata.reshard() {
