@@ -27,6 +27,7 @@ LIMIT = "600"
 NOT_RUN = {
     "aws cloudformation continue-update-rollback": "takes a stack that hangs in UPDATE_ROLLBACK_FAILED",
     "cargo bench": "takes a release build, and asserts nothing: it prints figures in virtual time",
+    "dynashard settings --stack-name NAME --set": "waits for 18 minutes, until no request of before lives",
     "python infra/restore.py": "takes a DynamoDB that restores: infra/ministack.py runs it on copies, before the pages",
     "sam build": "takes minutes: .ci/run does it before, for x86-64, and infra/package.py for arm64",
     "sam deploy --guided": "asks for everything, and writes the answers over samconfig.toml",

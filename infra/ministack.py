@@ -464,7 +464,6 @@ def check_pages(deployed: Deployed) -> str:
             r"MAIN_TABLE": main_table,
             r"\bKEY\b": "audit",
             r"--shards N": "--shards 4",
-            r"=SECS": "=960",
             r"OWNER/NAME": "example/flights",
         },
         promised={
