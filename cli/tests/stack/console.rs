@@ -149,7 +149,7 @@ async fn tables_of_another_version_are_named() {
     let stack = LocalStack::start(&[]);
     let operator = Operator::on_this_machine(&stack.dynamodb).await;
     let metadata = operator.records("MetadataTable", &dynashard_core::TableSchema::default());
-    let pinned = Pinned { format: Pinned::FORMAT + 1, ..Pinned::of(&Settings::default()) };
+    let pinned = Pinned { format: Pinned::FORMATS.end() + 1, ..Pinned::of(&Settings::default()) };
     loop {
         let seen =
             metadata.get::<DirectoryItem>(&()).await.expect("a read").value.unwrap_or_default();
@@ -163,6 +163,6 @@ async fn tables_of_another_version_are_named() {
         }
     }
     let console = Console::start(operator_command(&stack, &["console", "--port", "0"]));
-    let told = told(&console.url, "waiting", "format 2, and this software knows 1");
+    let told = told(&console.url, "waiting", "format 3, and this software knows 2");
     assert!(told.contains("settings_mismatch"), "{told}");
 }
