@@ -55,8 +55,8 @@ pub enum StartError {
     /// functions wait longer.
     #[error(
         "--signature-window-secs {window_secs} is longer than RequestLifetimeSecs, which is \
-         {lifetime_secs}, and SignatureAgeSecs, which is {age_secs}, together: a write as old as that could execute after its reshard has closed, and be \
-         lost; shorten the window, or give a longer --set RequestLifetimeSecs"
+         {lifetime_secs}, and SignatureAgeSecs, which is {age_secs}, together: a write as old as that \
+         could execute after its reshard has closed, and be lost; shorten the window, or give a longer --set RequestLifetimeSecs"
     )]
     SignatureWindow {
         /// The window that was asked for, in seconds.

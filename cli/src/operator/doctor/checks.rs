@@ -4,13 +4,8 @@ use std::time::Duration;
 
 use super::super::adopt;
 use super::super::check::{Check, Status};
-use super::window::{
-    Bound, Dates, LEFT_SECS, MARGIN_OF_DATED_SECS, MARGIN_SECS, TOLERANCE_SECS, Window,
-    lifetime_secs,
-};
-use dynashard_api::settings::{
-    SHORTEST_REQUEST_LIFETIME, UNVERIFIED_REQUEST_LIFETIME, shortest_lifetime,
-};
+use super::window::{Bound, Dates, LEFT_SECS, TOLERANCE_SECS, Window, lifetime_secs};
+use dynashard_api::settings::{shortest_lifetime, spare};
 use dynashard_aws::{
     ACTIVE_INDEX, ACTIVE_INDEX_PARTITION, DECISIONS_INDEX, DECISIONS_INDEX_PARTITION,
 };
@@ -157,7 +152,10 @@ pub(super) fn request_lifetime(window: &Window, lifetime: Lifetime) -> Check {
         Check::problem(CHECK, format!("{seen}, {why}: {LOST}")).advise(advice)
     };
     // One run does not prove that less will do, and a problem should not wait for more of them.
-    let unverified = shortest_lifetime(Duration::from_secs(age_secs), false).as_secs();
+    let age = Duration::from_secs(age_secs);
+    let [unverified, least] =
+        [false, true].map(|is_verified| shortest_lifetime(age, is_verified).as_secs());
+    let margin = spare(age).as_secs();
     let set_at_once = |window_secs: u64| match lifetime_secs(window_secs) {
         Some(secs) => format!("run {} at once", command(secs.saturating_sub(age_secs), unverified)),
         None => NO_VALUE.to_owned(),
@@ -198,9 +196,7 @@ pub(super) fn request_lifetime(window: &Window, lifetime: Lifetime) -> Check {
             let why = format!("less than the signature window of {}", span(window_secs));
             return problem(&why, format!("set RequestLifetimeSecs={window_secs}"));
         }
-    } else if secs < SHORTEST_REQUEST_LIFETIME.as_secs()
-        || secs + TOLERANCE_SECS < window_secs + MARGIN_SECS
-    {
+    } else if secs < least || secs + TOLERANCE_SECS < window_secs + margin {
         let why = format!("less than the signature window of {} takes", span(window_secs));
         return problem(&why, set_at_once(window_secs));
     }
@@ -221,7 +217,7 @@ pub(super) fn request_lifetime(window: &Window, lifetime: Lifetime) -> Check {
         ));
     }
     let enough = format!("{seen}, as the signature window of {} takes", span(window_secs));
-    if is_on_this_machine && secs < window_secs + MARGIN_SECS {
+    if is_on_this_machine && secs < window_secs + margin {
         return Check::ok(
             CHECK,
             format!(
@@ -246,7 +242,8 @@ fn contradiction_of_dates(window: &Window, window_secs: u64, lifetime: Lifetime)
         let window = span(shortest);
         return Some(format!("and DynamoDB refuses what is older than {window}: writes fail"));
     }
-    let margin = if is_on_this_machine { 0 } else { MARGIN_OF_DATED_SECS };
+    let margin =
+        if is_on_this_machine { 0 } else { spare(Duration::from_secs(age_secs)).as_secs() };
     let is_short = secs.unwrap_or_default() + age_secs + TOLERANCE_SECS < window_secs + margin;
     is_short.then(|| {
         let window = span(window_secs);
@@ -505,7 +502,7 @@ fn command(secs: u64, unverified_secs: u64) -> String {
 
 /// The least `RequestLifetimeSecs` that nobody has to verify.
 fn unverified_secs() -> u64 {
-    UNVERIFIED_REQUEST_LIFETIME.as_secs()
+    shortest_lifetime(Duration::ZERO, false).as_secs()
 }
 
 /// Seconds, for people.

@@ -4,17 +4,10 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use dynashard_api::settings::{
-    LONGEST_REQUEST_LIFETIME, LONGEST_SIGNATURE_AGE, SHORTEST_REQUEST_LIFETIME, shortest_lifetime,
+    LONGEST_REQUEST_LIFETIME, LONGEST_SIGNATURE_AGE, WINDOWS, shortest_lifetime, spare,
 };
 use dynashard_aws_operator::SignatureVerdict;
 use serde::Serialize;
-
-/// What `RequestLifetimeSecs` has beyond the window, in seconds: the clocks of those who sign and of
-/// those who check may differ.
-pub(super) const MARGIN_SECS: u64 = 60;
-
-/// What `SignatureAgeSecs` and `RequestLifetimeSecs` together have beyond the window, in seconds.
-pub(super) const MARGIN_OF_DATED_SECS: u64 = 90;
 
 /// What `SignatureAgeSecs` leaves of the window, in seconds: time for a write to be sent.
 pub(super) const LEFT_SECS: u64 = 30;
@@ -22,9 +15,6 @@ pub(super) const LEFT_SECS: u64 = 30;
 /// How exactly an age is known, in seconds: signatures and the server's time are cut to seconds, and
 /// the request takes its time.
 pub(super) const TOLERANCE_SECS: u64 = 3;
-
-/// The windows that DynamoDB is known to have, in seconds.
-const KNOWN_WINDOWS_SECS: [u64; 2] = [300, 900];
 
 /// The ages that are always tried, in seconds: on both sides of the known windows, and up to more than
 /// any `RequestLifetimeSecs` allows for.
@@ -168,7 +158,7 @@ impl Connection {
             let why = "the server's answers have no Date, and its error names no window".to_owned();
             return Bound::Incomplete { why };
         }
-        let known = KNOWN_WINDOWS_SECS.into_iter().find(is_close);
+        let known = WINDOWS.map(|window| window.as_secs()).into_iter().find(is_close);
         let window_secs = named.filter(is_believable).or(known).unwrap_or(refused);
         Bound::Within { window_secs }
     }
@@ -268,22 +258,21 @@ impl Window {
     /// `None` where nothing follows.
     pub(super) fn dates(&self) -> Option<Dates> {
         let Bound::Within { window_secs } = self.bound else { return None };
-        let age =
-            self.shortest_secs?.saturating_sub(LEFT_SECS).min(LONGEST_SIGNATURE_AGE.as_secs());
-        let lifetime = (window_secs + MARGIN_OF_DATED_SECS).saturating_sub(age);
-        let shortest = shortest_lifetime(Duration::from_secs(age), true).as_secs();
-        let is_possible = age > 0 && lifetime <= LONGEST_REQUEST_LIFETIME.as_secs();
-        is_possible.then_some(Dates {
-            signature_age_secs: age,
-            request_lifetime_secs: lifetime.max(shortest),
+        let age = Duration::from_secs(self.shortest_secs?.saturating_sub(LEFT_SECS));
+        let age = age.min(LONGEST_SIGNATURE_AGE);
+        let lifetime = (Duration::from_secs(window_secs) + spare(age)).saturating_sub(age);
+        let is_possible = !age.is_zero() && lifetime <= LONGEST_REQUEST_LIFETIME;
+        is_possible.then(|| Dates {
+            signature_age_secs: age.as_secs(),
+            request_lifetime_secs: lifetime.max(shortest_lifetime(age, true)).as_secs(),
         })
     }
 }
 
 /// The `RequestLifetimeSecs` for a window: a whole minute, which the template lets stand.
 pub(super) fn lifetime_secs(window_secs: u64) -> Option<u64> {
-    let secs = (window_secs + MARGIN_SECS).next_multiple_of(60);
-    let secs = secs.max(SHORTEST_REQUEST_LIFETIME.as_secs());
+    let secs = (window_secs + spare(Duration::ZERO).as_secs()).next_multiple_of(60);
+    let secs = secs.max(shortest_lifetime(Duration::ZERO, true).as_secs());
     Some(secs).filter(|secs| *secs <= LONGEST_REQUEST_LIFETIME.as_secs())
 }
 
@@ -364,7 +353,7 @@ mod tests {
     /// It was taken for up to six seconds longer, so that the default of 960 seemed too short.
     #[test]
     fn regression_a_known_window_was_known_to_seconds() {
-        for known in KNOWN_WINDOWS_SECS {
+        for known in WINDOWS.map(|window| window.as_secs()) {
             for actual in known - 3..=known + 3 {
                 let (window, _) = survey(up_to(actual, &EXPIRED));
                 assert_eq!(window.bound, Bound::Within { window_secs: known }, "{actual}");

@@ -253,7 +253,7 @@ impl Endpoint {
 
     /// Takes signatures as old as the body says, in whole seconds: AWS may do that at any time, too.
     async fn set_signature_window(&self, request: Request) -> Response {
-        let body = axum::body::to_bytes(request.into_body(), 16).await.unwrap_or_default();
+        let body = read_body(request.into_body(), 16).await.unwrap_or_default();
         let Some(secs) = std::str::from_utf8(&body).ok().and_then(|secs| secs.trim().parse().ok())
         else {
             let problem = "the body has to be a number of seconds\n";

@@ -12,16 +12,6 @@ use dynashard_keys::{Placement, RESERVED_PREFIX, Separator, ShardCount, SortKeyT
 
 pub use variables::{ConfigError, ConfigErrors, Variables};
 
-/// The shortest `RequestLifetimeSecs` that needs no measurement: the longest time after its signing
-/// that DynamoDB is known to execute a request, with a minute to spare (AWS Identity and Access
-/// Management User Guide, "Troubleshoot Signature Version 4 signed requests for AWS APIs": a
-/// signature is refused after 15 minutes at the latest).
-pub const UNVERIFIED_REQUEST_LIFETIME: Duration = Duration::from_mins(16);
-
-/// The shortest `RequestLifetimeSecs` on AWS, verified or not: the shortest time for which DynamoDB is
-/// known to take a signature, five minutes, with a minute to spare.
-pub const SHORTEST_REQUEST_LIFETIME: Duration = Duration::from_mins(6);
-
 /// The longest `LeaseSecs`, which is the parameter's maximum.
 pub const LONGEST_LEASE: Duration = Duration::from_mins(1);
 
@@ -31,21 +21,23 @@ pub const LONGEST_REQUEST_LIFETIME: Duration = Duration::from_mins(30);
 /// The longest `SignatureAgeSecs`: half a minute less than the shortest time for which DynamoDB is known to take a signature.
 pub const LONGEST_SIGNATURE_AGE: Duration = Duration::from_secs(270);
 
-/// The shortest and the longest time for which DynamoDB is known to take a signature.
-const WINDOWS: [Duration; 2] = [Duration::from_mins(5), Duration::from_mins(15)];
+/// The shortest and the longest time for which DynamoDB is known to take a signature (AWS Identity and Access Management
+/// User Guide, "Troubleshoot Signature Version 4 signed requests for AWS APIs": 15 minutes at the most).
+pub const WINDOWS: [Duration; 2] = [Duration::from_mins(5), Duration::from_mins(15)];
 
-/// What H has to spare: a minute, and half a minute more where writes are dated back, since what passes between the check of
-/// a date and the execution counts for more then (protocol: "Dates of writes").
-const SPARE: Duration = Duration::from_mins(1);
-const SPARE_OF_DATED: Duration = Duration::from_secs(90);
+/// What age and H together have beyond the window: a minute, since the clocks of those who sign and of those who check may
+/// differ, and half a minute more where writes are dated back, since what passes between the check of a date and the
+/// execution counts for more then (protocol: "Dates of writes").
+pub fn spare(age: Duration) -> Duration {
+    Duration::from_secs(if age.is_zero() { 60 } else { 90 })
+}
 
 /// The shortest H that belongs to this age, where `dynashard doctor` has measured how long DynamoDB takes a signature, and
 /// where nobody has.
 pub fn shortest_lifetime(age: Duration, is_verified: bool) -> Duration {
     let [shortest, longest] = WINDOWS;
     let window = if is_verified { shortest } else { longest };
-    let spare = if age.is_zero() { SPARE } else { SPARE_OF_DATED };
-    (window + spare).saturating_sub(age)
+    (window + spare(age)).saturating_sub(age)
 }
 
 /// Refuses an age without the H that belongs to it, in words for who is to set them.
