@@ -60,33 +60,24 @@ fn main() -> Result<(), Box<dyn Error>> {
         std::env::var("DYNASHARD_BENCH_SCALE").map_or(Ok(1), |scale| scale.parse::<u32>())?;
     let half = PARTITION_WCU / 2.0;
     println!(
-        "| dated | items | from | to | clients at a source | at a new shard | kills | environments | first scan | closed | clients throttled | at best | required |"
+        "| items | from | to | clients at a source | at a new shard | kills | environments | first scan | closed | clients throttled | at best | required |"
     );
-    println!("|---|---|---|---|---|---|---|---|---|---|---|---|---|");
+    println!("|---|---|---|---|---|---|---|---|---|---|---|---|");
     let mut holds = true;
     for (items, from, to, minutes) in [(1_000_000, 1, 4, 40), (10_000_000, 4, 16, 90)] {
         let items = items / scale;
         let required = Some(Duration::from_mins(minutes));
-        let dated = Settings {
-            signature_age: Duration::from_secs(270),
-            request_lifetime: Duration::from_mins(2),
-            ..Settings::default()
-        };
-        let clients_wcu = [0.0, half];
-        let case = Case { items, from, to, clients_wcu, at_most: required };
-        holds &= measure(&case, dated)?;
         // Where clients write to the sources as well, the partitions themselves allow no more.
         for (at_source, at_most) in [(0.0, required), (half / 2.0, None), (half, None)] {
-            let case = Case { items, from, to, clients_wcu: [at_source, half], at_most };
-            holds &= measure(&case, Settings::default())?;
+            holds &= measure(&Case { items, from, to, clients_wcu: [at_source, half], at_most })?;
         }
     }
     if holds { Ok(()) } else { Err("a move took longer than its bound".into()) }
 }
 
-fn measure(case: &Case, settings: Settings) -> Result<bool, Box<dyn Error>> {
+fn measure(case: &Case) -> Result<bool, Box<dyn Error>> {
     let Case { items, from, to, clients_wcu, at_most } = *case;
-    let age_secs = settings.signature_age.as_secs();
+    let settings = Settings::default();
     let clock = ManualClock::new();
     let memory = MemoryStore::new(clock.clone(), settings.schema.clone());
     let partition = PartitionKey::new("EWR")?;
@@ -135,7 +126,7 @@ fn measure(case: &Case, settings: Settings) -> Result<bool, Box<dyn Error>> {
     let at_source = (PARTITION_WCU - clients_wcu[0]).min(MOST_SHARE * PARTITION_WCU);
     let at_best = Duration::from_secs_f64(2.0 * leaving / f64::from(from.get()) / at_source);
     println!(
-        "| {age_secs} s ago | {items} | {from} | {to} | {:.0} | {:.0} | {} | {} at once | {} | {} | {:.2} % | {} | {} |",
+        "| {items} | {from} | {to} | {:.0} | {:.0} | {} | {} at once | {} | {} | {:.2} % | {} | {} |",
         clients_wcu[0],
         clients_wcu[1],
         run.kills.load(Ordering::Relaxed),
