@@ -7,6 +7,7 @@ use std::fmt;
 
 use crate::check::{Limit, Progress, Report, Verdict, search};
 use crate::item::{Home, ItemModel, Program, Value, Verb};
+use crate::conversion::ConversionModel;
 use crate::lifetimes::LifetimesModel;
 use crate::mutation::Mutation;
 use crate::ownership::OwnershipModel;
@@ -56,6 +57,8 @@ pub enum Subject {
     Ownership(OwnershipModel),
     /// A directory in segments.
     Segments(SegmentsModel),
+    /// A directory of one item that becomes one in segments.
+    Conversion(ConversionModel),
     /// Changes of the lifetime of requests.
     Lifetimes(LifetimesModel),
 }
@@ -177,6 +180,7 @@ impl Configuration {
             Subject::Settings(model) => search(model, limit, on_progress),
             Subject::Ownership(model) => search(model, limit, on_progress),
             Subject::Segments(model) => search(model, limit, on_progress),
+            Subject::Conversion(model) => search(model, limit, on_progress),
             Subject::Lifetimes(model) => search(model, limit, on_progress),
         };
         let end = Some(end).filter(|_| report.verdict == Verdict::Holds);
@@ -194,6 +198,7 @@ impl Configuration {
             Subject::Settings(_) => "a reshard during which the term shrinks",
             Subject::Ownership(_) => "the owner serves all writes",
             Subject::Segments(_) => "the items of a key that was cold move",
+            Subject::Conversion(_) => "what was enlisted by a segment moves",
             Subject::Lifetimes(_) => "a close by the shorter lifetime",
         }
     }
@@ -210,7 +215,10 @@ impl Configuration {
             | M::BumpBeforeSegmentShows
             | M::WaitForSomeCopies
             | M::OneCacheForAllCopies => return segments(Some(mutation)),
-            M::ShortenHThoughRequestsLive => return lifetimes(Some(mutation)),
+            M::ConvertWithoutV | M::ConvertWhateverChanged | M::ConvertToZero => {
+                return conversion(Some(mutation));
+            }
+            M::ShortenHThoughRequestsLive | M::DateByWhatIsHeld => return lifetimes(Some(mutation)),
             M::UpsertKeepsMarker => {
                 let verbs = &[Verb::Upsert, Verb::Delete][..];
                 Search { crashes: 0, ..Search::of(&[(verbs, 2), (GET, 1)], UP_AND_DOWN, true) }
@@ -698,7 +706,8 @@ fn settings() -> Vec<Configuration> {
     // Two of a term may have read the directory and the metadata at different times.
     let terms: &[&[u8]] = &[&[1, 2], &[1, 3], &[2, 3], &[1, 2, 2], &[1, 1, 2], &[1, 2, 3]];
     let changes = terms.iter().map(|terms| changes(terms, None));
-    changes.chain([ownership(None), segments(None), lifetimes(None)]).collect()
+    let others = [ownership(None), segments(None), conversion(None), lifetimes(None)];
+    changes.chain(others).collect()
 }
 
 /// A second stack on the main table of another.
@@ -718,6 +727,16 @@ fn segments(mutation: Option<Mutation>) -> Configuration {
         extent: Extent::Small,
         shows: &["a key is taken for cold that is listed", "a segment is renewed by the root"],
         subject: Subject::Segments(SegmentsModel { environments: 1, mutation }),
+    }
+}
+
+/// A directory of one item that becomes one in segments.
+fn conversion(mutation: Option<Mutation>) -> Configuration {
+    Configuration {
+        name: format!("{}a conversion to segments", mutation.map(prefix).unwrap_or_default()),
+        extent: Extent::Small,
+        shows: &["what was on the list moves under a root", "an environment reads a segment"],
+        subject: Subject::Conversion(ConversionModel { environments: 1, mutation }),
     }
 }
 

@@ -22,8 +22,9 @@
 //! - [`settings`]: a change of the lease term while a reshard goes on, with functions of the old and the new term and
 //!   the operator's command. It is about one wait and those whom it waits for, and has neither items nor shards.
 //! - [`ownership`]: two stacks on one main table, of which the second must serve nothing.
-//! - [`segments`] and [`lifetimes`]: a directory in segments under a root, and requests that live for less than DynamoDB's window.
-//!   Neither is in the protocol yet: the searches find what is wrong with simpler plans for both.
+//! - [`lifetimes`]: requests that live for less than DynamoDB's window, while that time changes.
+//! - [`segments`] and [`conversion`]: a directory in segments under a root, and how one of a single item becomes one. They are
+//!   not in the protocol yet: the searches find what is wrong with simpler plans.
 //!
 //! | Part of the protocol | Where |
 //! |---|---|
@@ -83,6 +84,7 @@
 
 pub mod check;
 pub mod config;
+pub mod conversion;
 pub mod item;
 pub mod lifetimes;
 pub mod mutation;

@@ -1,10 +1,13 @@
 //! A change of the lifetime of requests while a reshard goes on: that no request from before `move` executes behind the
-//! closing scan. The protocol cannot shorten that time yet.
+//! closing scan.
 //!
 //! Requests are dated so that DynamoDB executes them for their lifetime H and no longer. Environments do not compare H with a
 //! setting of their own but adopt what is pinned, and requests outlive their signer. So the last step of a change, by which
 //! waits go by the shorter H, comes 2 T' **and the longest H** after only that one is adopted: for leases of the directory,
 //! for leases of metadata that were taken at their end, and for what was signed at the end of those.
+//!
+//! A lease of metadata has the dates of the directory's lease under which it was read. What an environment holds of the
+//! directory may be dropped at any time, and without it there is only what the environment's own parameters say.
 //!
 //! Time passes in ticks, as in [`settings`](crate::settings). Of all requests that were signed under `stable` the one that lives
 //! longest is enough.
@@ -46,8 +49,16 @@ pub struct State {
 struct Environment {
     /// Its lease of the directory: the age, what it adopted, and the longest that waits go by.
     directory: Option<Directory>,
-    /// The age of its lease of metadata that says `stable`.
-    stable: Option<u8>,
+    /// Its lease of metadata that says `stable`.
+    stable: Option<Stable>,
+}
+
+/// A lease of metadata.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Stable {
+    age: u8,
+    /// For how long a write lives that is dated as the lease says.
+    lifetime: u8,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -66,6 +77,8 @@ pub enum Action {
     ReadDirectory(usize),
     /// It reads metadata that says `stable`.
     ReadStable(usize),
+    /// It drops what it holds of the directory.
+    Drop(usize),
     /// It signs a write under `stable`.
     Sign(usize),
     /// A strong read sees the phase.
@@ -88,6 +101,8 @@ pub enum Action {
 const LEASES_END: u8 = 2;
 /// The lifetimes between which H changes.
 const LIFETIMES: [u8; 2] = [1, 6];
+/// How long a write lives that is dated by an environment's own parameters.
+const UNDATED: u8 = LIFETIMES[1];
 
 impl Environment {
     fn leased(self) -> Option<Directory> {
@@ -138,7 +153,10 @@ impl Model for LifetimesModel {
         }
         for (at, environment) in state.environments.iter().enumerate() {
             actions.push(Action::ReadDirectory(at));
-            if environment.stable.is_some_and(|age| age < LEASES_END) {
+            if environment.directory.is_some() {
+                actions.push(Action::Drop(at));
+            }
+            if environment.stable.is_some_and(|stable| stable.age < LEASES_END) {
                 actions.push(Action::Sign(at));
             }
             let Some(directory) = environment.leased() else { continue };
@@ -173,7 +191,9 @@ impl Model for LifetimesModel {
                 state.waited = state.waited.map(|waited| (2 * LEASES_END + most).min(waited + 1));
                 for environment in &mut state.environments {
                     let older = |age: u8| LEASES_END.min(age + 1);
-                    environment.stable = environment.stable.map(older);
+                    if let Some(stable) = &mut environment.stable {
+                        stable.age = older(stable.age);
+                    }
                     if let Some(directory) = &mut environment.directory {
                         directory.age = older(directory.age);
                     }
@@ -183,11 +203,21 @@ impl Model for LifetimesModel {
                 let State { adopted, longest, .. } = *last;
                 state.environments[at].directory = Some(Directory { age: 0, adopted, longest });
             }
-            Action::ReadStable(at) => state.environments[at].stable = Some(0),
-            // What it last adopted, also where its lease of the directory has ended since.
+            Action::ReadStable(at) => {
+                let environment = &mut state.environments[at];
+                let lifetime = environment.leased()?.adopted;
+                environment.stable = Some(Stable { age: 0, lifetime });
+            }
+            Action::Drop(at) => state.environments[at].directory = None,
             Action::Sign(at) => {
-                let adopted = last.environments[at].directory?.adopted;
-                state.in_flight = state.in_flight.max(adopted);
+                let environment = last.environments[at];
+                let lifetime = match self.mutation {
+                    Some(Mutation::DateByWhatIsHeld) => {
+                        environment.directory.map_or(UNDATED, |directory| directory.adopted)
+                    }
+                    _ => environment.stable?.lifetime,
+                };
+                state.in_flight = state.in_flight.max(lifetime);
             }
             Action::See => state.seen = Some(0),
             Action::PublishForward => (state.phase, state.seen) = (Phase::Forward, None),

@@ -76,10 +76,25 @@ pub enum Mutation {
     /// another, which may be equal by chance.
     /// Invariant I32.
     OneCacheForAllCopies,
+    /// Breaks "the conversion waits for V before it scans": it has read a list that names a key whose metadata does not show
+    /// yet, and puts a root in its place under which nobody finds the key.
+    /// Invariant I32.
+    ConvertWithoutV,
+    /// Breaks "the conversion succeeds where `rev` is as read": what was enlisted behind its scan is in no segment.
+    /// Invariant I32.
+    ConvertWhateverChanged,
+    /// Breaks "a root counts 1 for each group that has keys": a group with a counter of 0 is not read.
+    /// Invariant I32.
+    ConvertToZero,
     /// Breaks the wait before waits go by a shorter H: it is for leases alone, although what was signed under them lives
     /// longer. A put of before `move` executes behind the closing scan.
     /// Invariants I9, I33.
     ShortenHThoughRequestsLive,
+    /// Breaks "a lease of metadata has the dates of the directory's lease": a write is dated by what is held of the
+    /// directory when it is signed. That was dropped meanwhile, so the write is not dated, and executes behind the closing
+    /// scan of a job that waits for dated ones.
+    /// Invariants I9, I33.
+    DateByWhatIsHeld,
     /// Breaks the waiting for H: the closing scan begins at once. A write that was signed under `stable(N)` executes
     /// behind it, and lies at a home where nobody looks any more.
     /// Invariants I4, I9.
@@ -286,7 +301,7 @@ pub enum Expectation {
 
 impl Mutation {
     /// All of them, in the order of the protocol's sections.
-    pub const ALL: [Self; 71] = [
+    pub const ALL: [Self; 75] = [
         Self::PublishBeforeLeasesEnd,
         Self::ForwardBeforeStableIsKnown,
         Self::EnlistWithoutWait,
@@ -306,7 +321,11 @@ impl Mutation {
         Self::BumpBeforeSegmentShows,
         Self::WaitForSomeCopies,
         Self::OneCacheForAllCopies,
+        Self::ConvertWithoutV,
+        Self::ConvertWhateverChanged,
+        Self::ConvertToZero,
         Self::ShortenHThoughRequestsLive,
+        Self::DateByWhatIsHeld,
         Self::CloseWithoutH,
         Self::CountHFromForward,
         Self::LeaveNoMarkers,

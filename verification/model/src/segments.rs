@@ -3,10 +3,10 @@
 //!
 //! A collection is enlisted by a transaction that adds its key to a segment. An environment reads a segment once, and
 //! renews what it read by a counter: it holds as long as the counter in the root is what it was when the segment was read
-//! after it. The root has copies, and each environment reads the one that it has drawn. Whoever enlists sees the change
-//! first, then raises the counter in every copy, and waits for T' from the last answer on. Others raise it for other keys
-//! of the segment at any time. Whoever enlists may die between any two of its steps, and another begins anew; the wait is
-//! noted in the job.
+//! after it. A segment whose counter is 0 was never changed, and is not read. The root has copies, and each environment reads
+//! the one that it has drawn. Whoever enlists sees the change first, then raises the counter in every copy, and waits for T'
+//! from the last answer on. Others raise it for other keys of the segment at any time. Whoever enlists may die between any
+//! two of its steps, and another begins anew; the wait is noted in the job.
 //!
 //! Time passes in ticks, as in [`settings`](crate::settings): T' is a tick more than T, and the halves of a transaction show
 //! within V.
@@ -95,10 +95,12 @@ const MOST_COUNTED: u8 = 3;
 impl Environment {
     /// Whether it takes the key for cold.
     fn believes_cold(self) -> bool {
-        let (Some((counter, age)), Some((listed, renewed_by))) = (self.root, self.segment) else {
-            return false;
+        let Some((counter, age)) = self.root else { return false };
+        let is_cold = match self.segment {
+            Some((listed, renewed_by)) if counter == renewed_by => !listed,
+            _ => counter == 0,
         };
-        age < TERM && counter == renewed_by && !listed
+        age < TERM && is_cold
     }
 }
 
