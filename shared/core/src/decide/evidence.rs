@@ -206,7 +206,7 @@ impl Sized {
 /// How many deviations above the mean nine of ten lie below.
 const NINE_OF_TEN: f64 = 1.28;
 /// The part of its demand by which a single second is taken to be off: it tells nothing of how much seconds differ.
-const OF_ONE_SECOND: f64 = 0.15;
+const OF_ONE_SECOND: f64 = 0.25;
 /// How many times the demand that is seen is believed at most.
 const MOST_OFF: f64 = 2.0;
 /// From which part of its capacity on a collection that is refused more has all that its shards take: while all of its

@@ -220,10 +220,13 @@ fn throttled(
     let censored = (access == Access::Write).then(|| heat.censored(nothing.figures.capacity));
     let censored = censored.flatten();
     let at_most = (heat.at_most() / demand.max(f64::MIN_POSITIVE) * expected).max(expected);
+    // What has grown was sized by what was seen of it. What waits now may be what piled up, of which each unit waits once, and
+    // not clients that each ask for the next one when they have got it.
+    let unhindered = censored.filter(|_| metadata.number_of_shards == ShardCount::ONE);
     let figures = Figures {
         demand,
         expected,
-        sized_for: at_most.max(censored.unwrap_or_default()),
+        sized_for: at_most.max(unhindered.unwrap_or_default()),
         is_censored: censored.is_some(),
         granted: heat.granted,
         seconds: u64::try_from(heat.seconds()).unwrap_or(u64::MAX),

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use dynashard_core::{
-    Access, Cause, CountChange, Decision, Diagnosis, Evidence, Figure, Hindrance, Ledger, Phase,
+    Access, Bucket, Cause, CountChange, Decision, Diagnosis, Evidence, Figure, Hindrance, Ledger, Phase,
     Settings, Span, Throttle, Waits, decide, decide_shrink, most_moves_per_sec,
 };
 use dynashard_keys::Placement;
@@ -198,6 +198,25 @@ fn regression_a_step_was_sized_from_the_calm_before_it() {
     assert_eq!((first.diagnosis, first.action), (Diagnosis::TooLittleEvidence, CountChange::None));
     assert_eq!(decide_after(&[5_000.0, 9_000.0]).action, CountChange::Grow(count(16)));
     assert_eq!(decide_after(&[9_000.0; 3]).action, CountChange::Grow(count(16)));
+}
+
+/// A key was sized from a second in which half of its writes came, got 4 shards, and filled them. What piled up was taken for
+/// clients that each ask for two writes a second, and it grew from 4 to 64 shards where 8 were enough.
+#[test]
+fn regression_what_piled_up_was_taken_for_clients_that_would_ask_for_more() {
+    let mut heat = with_load(Span::Second, "write_units", &[3_600.0; 5], 2);
+    add_rates(&mut heat, Span::Second, "written_units", [3_400.0; 5].into_iter(), 2);
+    add_rates(&mut heat, Span::Second, "refused_units", [500.0; 5].into_iter(), 2);
+    let grown_from = |shards: u32, level: u8| {
+        let mut heat = heat.clone();
+        let bucket = Bucket { span: Span::Second, start_secs: now().as_secs() };
+        // 300 operations that were refused, each of which stands for 2^level.
+        let refused = (0..300).map(|operation| operation << 1 | 1).collect();
+        heat.sampled.insert((bucket, level), refused);
+        throttled_write(shards, Phase::Stable, &heat, &Ledger::default()).action
+    };
+    assert_eq!(grown_from(4, 5), CountChange::Grow(count(16)));
+    assert_eq!(grown_from(1, 5), CountChange::Grow(count(16)), "as far as one change may reach");
 }
 
 /// The batch itself was left out, and of the seconds after it the mean was nothing.
