@@ -6,8 +6,8 @@
 use std::fmt;
 
 use crate::check::{Limit, Progress, Report, Verdict, search};
-use crate::item::{Home, ItemModel, Program, Value, Verb};
 use crate::conversion::ConversionModel;
+use crate::item::{Home, ItemModel, Program, Value, Verb};
 use crate::lifetimes::LifetimesModel;
 use crate::mutation::Mutation;
 use crate::ownership::OwnershipModel;
@@ -218,7 +218,9 @@ impl Configuration {
             M::ConvertWithoutV | M::ConvertWhateverChanged | M::ConvertToZero => {
                 return conversion(Some(mutation));
             }
-            M::ShortenHThoughRequestsLive | M::DateByWhatIsHeld => return lifetimes(Some(mutation)),
+            M::ShortenHThoughRequestsLive | M::DateByWhatIsHeld => {
+                return lifetimes(Some(mutation));
+            }
             M::UpsertKeepsMarker => {
                 let verbs = &[Verb::Upsert, Verb::Delete][..];
                 Search { crashes: 0, ..Search::of(&[(verbs, 2), (GET, 1)], UP_AND_DOWN, true) }

@@ -268,7 +268,8 @@ impl Model for ConversionModel {
                     converter.age = VISIBLE.min(converter.age + 1);
                 }
                 for environment in &mut state.environments {
-                    environment.root = environment.root.map(|(root, age)| (root, TERM.min(age + 1)));
+                    environment.root =
+                        environment.root.map(|(root, age)| (root, TERM.min(age + 1)));
                 }
             }
             Action::ReadToEnlist => state.enlister = Some(last.visible),

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use dynashard_core::{
-    Access, Bucket, Cause, CountChange, Decision, Diagnosis, Evidence, Figure, Hindrance, Ledger, Phase,
-    Settings, Span, Throttle, Waits, decide, decide_shrink, most_moves_per_sec,
+    Access, Bucket, Cause, CountChange, Decision, Diagnosis, Evidence, Figure, Hindrance, Ledger,
+    Phase, Settings, Span, Throttle, Waits, decide, decide_shrink, most_moves_per_sec,
 };
 use dynashard_keys::Placement;
 use dynashard_testkit::Random;
