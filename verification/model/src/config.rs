@@ -744,11 +744,13 @@ fn conversion(mutation: Option<Mutation>) -> Configuration {
 
 /// Changes of the lifetime of requests.
 fn lifetimes(mutation: Option<Mutation>) -> Configuration {
+    // What is wrong shows with one.
+    let environments = if mutation.is_some() { 1 } else { 2 };
     Configuration {
         name: format!("{}lifetimes of requests", mutation.map(prefix).unwrap_or_default()),
         extent: Extent::Small,
         shows: &["a request that lives longer than what is adopted"],
-        subject: Subject::Lifetimes(LifetimesModel { environments: 2, mutation }),
+        subject: Subject::Lifetimes(LifetimesModel { environments, mutation }),
     }
 }
 
