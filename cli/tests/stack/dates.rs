@@ -1,10 +1,7 @@
 //! Writes that are dated back, so that DynamoDB refuses them sooner and changes close sooner.
 
-use dynashard_aws_operator::Caller;
-use dynashard_client::{Client, Condition, InProcess};
 use serde_json::json;
 
-use crate::client::users::User;
 use crate::common::{LocalStack, on, send_to};
 
 /// A write that is dated 270 s ago lives for five seconds.
@@ -48,42 +45,4 @@ fn every_write_is_dated_and_nothing_closes_where_dynamodb_takes_older_ones() {
     stack.until_at_rest("EWR", 4);
     assert_eq!(put(3), 200);
     assert_eq!(stack.query(json!({ "pk": "EWR" })).len(), 3);
-}
-
-/// Each of them has a client of its own, and dates by what the stack has pinned.
-#[tokio::test(flavor = "multi_thread")]
-async fn commands_and_clients_on_the_tables_date_their_writes_too() {
-    let stack = tokio::task::spawn_blocking(|| LocalStack::start(&DATED)).await.expect("it starts");
-    let put = |n: usize| {
-        stack.json("PUT", &format!("/item?pk=EWR&sk={n}"), &json!({ "dest": "ORD" })).status
-    };
-    assert_eq!(put(1), 200, "the settings are pinned");
-    let caller = Caller { endpoint_url: Some(stack.dynamodb.clone()), ..Caller::default() };
-    let tables = InProcess::connect(&caller, "MainTable", "MetadataTable").await;
-    let tables = Client::new(tables.expect("the settings are pinned"));
-    let user = User {
-        tenant_id: "abc".to_owned(),
-        id: "u00".to_owned(),
-        email: "u00@example.com".to_owned(),
-        logins: 0,
-    };
-    let key = User::item_key_of("abc", "u00").expect("a key");
-    let directory = tempfile::tempdir().expect("a directory");
-    let rows = directory.path().join("rows.jsonl");
-    std::fs::write(&rows, "{\"pk\":\"EWR\",\"sk\":\"2\"}\n").expect("it is written");
-    let rows = rows.to_str().expect("UTF-8");
-
-    take(&stack, 200);
-    assert!(tables.put(&user).await.is_err(), "it is older than DynamoDB takes it now");
-    assert_eq!(tables.get_consistent::<User>(&key).await.expect("it reads"), None);
-    assert!(tables.delete(&key, &Condition::None).await.is_err());
-    assert_ne!(on(&stack, &["import", rows]).status, 0);
-    assert_eq!(stack.get("/item?pk=EWR&sk=2").status, 404);
-
-    take(&stack, 275);
-    tables.put(&user).await.expect("it is as old as DynamoDB takes it");
-    tables.delete(&key, &Condition::None).await.expect("it is as old as DynamoDB takes it");
-    let imported = on(&stack, &["import", rows]);
-    assert_eq!(imported.status, 0, "{imported:?}");
-    assert_eq!(stack.get("/item?pk=EWR&sk=2").status, 200);
 }
