@@ -36,12 +36,19 @@ pub struct State {
     /// The root that whoever enlists has read.
     enlister: Option<Root>,
     converter: Option<Converter>,
-    /// Whether the key was seen in its segment by whoever waits for leases to end.
-    seen: bool,
-    /// How long the job has waited.
-    waited: Option<u8>,
-    moves: bool,
+    job: Job,
     environments: Vec<Environment>,
+}
+
+/// How far the change that enlisted the key is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Job {
+    /// Nobody has seen the key where it is listed.
+    Unseen,
+    Seen,
+    /// For so long.
+    Waits(u8),
+    Moves,
 }
 
 /// The directory item.
@@ -149,7 +156,7 @@ impl ConversionModel {
         self.mutation == Some(mutation)
     }
 
-    fn enlisting(&self, state: &State, actions: &mut Vec<Action>) {
+    fn enlisting(state: &State, actions: &mut Vec<Action>) {
         match state.enlisted {
             None => {
                 actions.push(Action::ReadToEnlist);
@@ -164,16 +171,13 @@ impl ConversionModel {
                     [(Half::Metadata, state.metadata_shows), (Half::Listing, listing_shows)];
                 let hidden = halves.into_iter().filter(|(_, shows)| !shows);
                 actions.extend(hidden.map(|(half, _)| Action::Show(half)));
-                if !state.seen && is_seen_listed(state) {
-                    actions.push(Action::See);
-                }
-                if state.seen && state.waited.is_none() {
-                    actions.push(Action::BeginWait);
+                match state.job {
+                    Job::Unseen if is_seen_listed(state) => actions.push(Action::See),
+                    Job::Seen => actions.push(Action::BeginWait),
+                    Job::Waits(LEASES_END) => actions.push(Action::Move),
+                    Job::Unseen | Job::Waits(_) | Job::Moves => {}
                 }
             }
-        }
-        if state.waited == Some(LEASES_END) {
-            actions.push(Action::Move);
         }
     }
 
@@ -224,17 +228,15 @@ impl Model for ConversionModel {
             segment_shows: false,
             enlister: None,
             converter: None,
-            seen: false,
-            waited: None,
-            moves: false,
+            job: Job::Unseen,
             environments: vec![Environment { root: None, segment: None }; self.environments],
         }]
     }
 
     fn actions(&self, state: &State, actions: &mut Vec<Action>) {
         actions.push(Action::Tick);
-        if !state.moves {
-            self.enlisting(state, actions);
+        if state.job != Job::Moves {
+            Self::enlisting(state, actions);
             let others = match state.root {
                 Root::List { rev, .. } => rev,
                 Root::OfSegments { counter } => counter,
@@ -263,7 +265,9 @@ impl Model for ConversionModel {
                         show_listing(&mut state, by);
                     }
                 }
-                state.waited = state.waited.map(|waited| LEASES_END.min(waited + 1));
+                if let Job::Waits(waited) = &mut state.job {
+                    *waited = LEASES_END.min(*waited + 1);
+                }
                 if let Some(converter) = &mut state.converter {
                     converter.age = VISIBLE.min(converter.age + 1);
                 }
@@ -324,16 +328,16 @@ impl Model for ConversionModel {
                 }
             }
             Action::GiveUp => state.converter = None,
-            Action::See => state.seen = true,
+            Action::See => state.job = Job::Seen,
             Action::BeginWait => {
                 for root in [&mut state.root, &mut state.visible] {
                     if let Root::OfSegments { counter } = root {
                         *counter += 1;
                     }
                 }
-                state.waited = Some(0);
+                state.job = Job::Waits(0);
             }
-            Action::Move => state.moves = true,
+            Action::Move => state.job = Job::Moves,
             Action::ReadRoot(at) => state.environments[at].root = Some((last.visible, 0)),
             Action::ReadSegment(at) => {
                 let environment = &mut state.environments[at];
@@ -348,14 +352,14 @@ impl Model for ConversionModel {
         vec![
             // Invariant I32.
             Property::always("nobody takes for cold what moves", |_, state: &State| {
-                !(state.moves && state.environments.iter().any(|it| it.believes_cold()))
+                !(state.job == Job::Moves && state.environments.iter().any(|it| it.believes_cold()))
             }),
             Property::sometimes("what was on the list moves under a root", |_, state: &State| {
                 let by_list = matches!(state.enlisted, Some((Enlisted::ByList, _)));
-                state.moves && by_list && matches!(state.root, Root::OfSegments { .. })
+                state.job == Job::Moves && by_list && matches!(state.root, Root::OfSegments { .. })
             }),
             Property::sometimes("what was enlisted by a segment moves", |_, state: &State| {
-                state.moves && matches!(state.enlisted, Some((Enlisted::BySegment, _)))
+                state.job == Job::Moves && matches!(state.enlisted, Some((Enlisted::BySegment, _)))
             }),
             Property::sometimes("an environment reads a segment", |_, state: &State| {
                 state.environments.iter().any(|it| it.segment.is_some())
