@@ -738,7 +738,7 @@ fn conversion(mutation: Option<Mutation>) -> Configuration {
         name: format!("{}a conversion to segments", mutation.map(prefix).unwrap_or_default()),
         extent: Extent::Small,
         shows: &["what was on the list moves under a root", "an environment reads a segment"],
-        subject: Subject::Conversion(ConversionModel { environments: 1, mutation }),
+        subject: Subject::Conversion(ConversionModel { mutation }),
     }
 }
 

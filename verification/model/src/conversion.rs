@@ -13,11 +13,9 @@ use stateright::{Model, Property};
 
 use crate::mutation::Mutation;
 
-/// One conversion and one enlisting.
+/// One conversion, one enlisting, and an environment that may know of both. Others would not know of each other.
 #[derive(Clone, Debug)]
 pub struct ConversionModel {
-    /// How many environments there are.
-    pub environments: usize,
     /// What is wrong, if anything.
     pub mutation: Option<Mutation>,
 }
@@ -37,7 +35,7 @@ pub struct State {
     enlister: Option<Root>,
     converter: Option<Converter>,
     job: Job,
-    environments: Vec<Environment>,
+    environment: Environment,
 }
 
 /// How far the change that enlisted the key is.
@@ -113,10 +111,10 @@ pub enum Action {
     BeginWait,
     /// The items begin to move.
     Move,
-    /// An environment reads the directory item.
-    ReadRoot(usize),
+    /// The environment reads the directory item.
+    ReadRoot,
     /// It reads the segment.
-    ReadSegment(usize),
+    ReadSegment,
 }
 
 /// A half of the transaction that enlists.
@@ -229,7 +227,7 @@ impl Model for ConversionModel {
             enlister: None,
             converter: None,
             job: Job::Unseen,
-            environments: vec![Environment { root: None, segment: None }; self.environments],
+            environment: Environment { root: None, segment: None },
         }]
     }
 
@@ -246,11 +244,9 @@ impl Model for ConversionModel {
             }
         }
         self.converting(state, actions);
-        for (at, environment) in state.environments.iter().enumerate() {
-            actions.push(Action::ReadRoot(at));
-            if matches!(environment.root, Some((Root::OfSegments { .. }, age)) if age < TERM) {
-                actions.push(Action::ReadSegment(at));
-            }
+        actions.push(Action::ReadRoot);
+        if matches!(state.environment.root, Some((Root::OfSegments { .. }, age)) if age < TERM) {
+            actions.push(Action::ReadSegment);
         }
     }
 
@@ -271,9 +267,8 @@ impl Model for ConversionModel {
                 if let Some(converter) = &mut state.converter {
                     converter.age = VISIBLE.min(converter.age + 1);
                 }
-                for environment in &mut state.environments {
-                    environment.root =
-                        environment.root.map(|(root, age)| (root, TERM.min(age + 1)));
+                if let Some((_, age)) = &mut state.environment.root {
+                    *age = TERM.min(*age + 1);
                 }
             }
             Action::ReadToEnlist => state.enlister = Some(last.visible),
@@ -338,11 +333,12 @@ impl Model for ConversionModel {
                 state.job = Job::Waits(0);
             }
             Action::Move => state.job = Job::Moves,
-            Action::ReadRoot(at) => state.environments[at].root = Some((last.visible, 0)),
-            Action::ReadSegment(at) => {
-                let environment = &mut state.environments[at];
-                let Some((Root::OfSegments { counter }, _)) = environment.root else { return None };
-                environment.segment = Some((last.segment_shows, counter));
+            Action::ReadRoot => state.environment.root = Some((last.visible, 0)),
+            Action::ReadSegment => {
+                let Some((Root::OfSegments { counter }, _)) = last.environment.root else {
+                    return None;
+                };
+                state.environment.segment = Some((last.segment_shows, counter));
             }
         }
         Some(state)
@@ -352,7 +348,7 @@ impl Model for ConversionModel {
         vec![
             // Invariant I32.
             Property::always("nobody takes for cold what moves", |_, state: &State| {
-                !(state.job == Job::Moves && state.environments.iter().any(|it| it.believes_cold()))
+                !(state.job == Job::Moves && state.environment.believes_cold())
             }),
             Property::sometimes("what was on the list moves under a root", |_, state: &State| {
                 let by_list = matches!(state.enlisted, Some((Enlisted::ByList, _)));
@@ -362,7 +358,7 @@ impl Model for ConversionModel {
                 state.job == Job::Moves && matches!(state.enlisted, Some((Enlisted::BySegment, _)))
             }),
             Property::sometimes("an environment reads a segment", |_, state: &State| {
-                state.environments.iter().any(|it| it.segment.is_some())
+                state.environment.segment.is_some()
             }),
         ]
     }

@@ -207,16 +207,13 @@ fn regression_what_piled_up_was_taken_for_clients_that_would_ask_for_more() {
     let mut heat = with_load(Span::Second, "write_units", &[3_600.0; 5], 2);
     add_rates(&mut heat, Span::Second, "written_units", [3_400.0; 5].into_iter(), 2);
     add_rates(&mut heat, Span::Second, "refused_units", [500.0; 5].into_iter(), 2);
-    let grown_from = |shards: u32, level: u8| {
-        let mut heat = heat.clone();
-        let bucket = Bucket { span: Span::Second, start_secs: now().as_secs() };
-        // 300 operations that were refused, each of which stands for 2^level.
-        let refused = (0..300).map(|operation| operation << 1 | 1).collect();
-        heat.sampled.insert((bucket, level), refused);
-        throttled_write(shards, Phase::Stable, &heat, &Ledger::default()).action
-    };
-    assert_eq!(grown_from(4, 5), CountChange::Grow(count(16)));
-    assert_eq!(grown_from(1, 5), CountChange::Grow(count(16)), "as far as one change may reach");
+    // 300 operations that were refused, each of which stands for 2^5.
+    let bucket = Bucket { span: Span::Second, start_secs: now().as_secs() };
+    heat.sampled.insert((bucket, 5), (0..300).map(|operation| operation << 1 | 1).collect());
+    let grown_from =
+        |shards| throttled_write(shards, Phase::Stable, &heat, &Ledger::default()).action;
+    assert_eq!(grown_from(4), CountChange::Grow(count(16)));
+    assert_eq!(grown_from(1), CountChange::Grow(count(16)), "as far as one change may reach");
 }
 
 /// The batch itself was left out, and of the seconds after it the mean was nothing.
