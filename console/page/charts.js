@@ -167,11 +167,13 @@ export function loadChart(title) {
 
   /** Marks keep their focus while the chart goes on: they are moved, and made only when there are others. */
   function flag(x) {
-    const inside = marks.filter((mark) => mark.at >= given.from && mark.at <= given.until);
+    const inside = marks.filter((mark) => mark.at >= given.from && mark.at <= given.until).sort((one, other) => one.at - other.at);
     fillIfChanged(flags, inside, () => inside.map((mark) => h("span", { class: "flag", tabindex: "0", role: "note", "aria-label": `${time(mark.at)}: ${mark.text}`, title: `${time(mark.at)}: ${mark.text}` }, mark.label)));
     const rows = [[], [], []];
-    inside.forEach((mark, i) => {
-      const at_ = x(mark.at), long = mark.label.length * 7 + 10, isBack = at_ > width - 110;
+    const places = inside.map((mark, i) => [x(mark.at), mark, i]), isBehind = ([at_]) => at_ > width - 110;
+    // The line of a mark begins beside its label: from the side that labels point away from, none goes through another.
+    for (const [at_, mark, i] of [...places.filter((of) => !isBehind(of)), ...places.filter(isBehind).reverse()]) {
+      const long = mark.label.length * 7 + 10, isBack = isBehind([at_]);
       const [first, last] = isBack ? [at_ - long, at_] : [at_, at_ + long];
       const row = rows.findIndex((of) => of.every(([one, other]) => last < one || first > other));
       rows[row]?.push([first, last]);
@@ -181,7 +183,7 @@ export function loadChart(title) {
       style.height = `${HEIGHT - BOTTOM - 2 - Math.max(0, row) * 17}px`;
       classList.toggle("back", isBack);
       classList.toggle("bare", row < 0);
-    });
+    }
   }
 
   function values(i) {

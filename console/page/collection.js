@@ -40,7 +40,7 @@ export function collectionPage(pk, { state, setRange }) {
       ["Writes wanted (estimate)", short(row.writes.demand), `of ${short(row.writes.capacity)}/s capacity`, old],
       ["Reads wanted (estimate)", short(row.reads.demand), `of ${short(row.reads.capacity)}/s capacity`, old],
       ["Heat", row.as_of ? percent(row.heat) : "–", row.as_of ? `${row.by === "second" ? "10 s" : "minute"} mean, ${old ?? `to ${time(row.as_of)}`}` : "nothing was reported", old],
-      ["Unmet", old ? "–" : short(row.unmet), row.unmet === null ? "while it is throttled" : "units/s, 10 s mean"],
+      ["Unmet", old ? "–" : short(row.unmet), row.unmet === null ? "while it is throttled" : "units/s, 4 s mean"],
     ] : ["Shards", "Writes wanted (estimate)", "Reads wanted (estimate)", "Heat"].map((name) => [name, "–", "not read yet"])).map(([name, value, small, isOld]) => h("div", { class: isOld ? "old" : null }, h("dt", {}, name), h("dd", {}, value, " ", h("small", {}, small)))));
     const reshard = collection?.reshard;
     const counts = state.overview?.reshards.find((of) => of.pk === pk);

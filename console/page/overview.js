@@ -39,13 +39,13 @@ export function overviewPage({ state, setRange }) {
         ` · ${number(data.reshards.length)} resharding`,
         writes.absorbed === null ? "" : ` · absorbed ${short(writes.absorbed)} write units/s`,
         lost === null ? "" : ` · unmet ${percent(lost)}`,
-        writes.as_of ? h("span", { class: "small quiet" }, ` · as of ${duration(data.now - writes.as_of)} ago`) : ""];
+        writes.as_of ? h("span", { class: "small quiet once" }, ` · as of ${duration(data.now - writes.as_of)} ago`) : ""];
     });
     fillIfChanged(figures, [data.at_once, data.collections, data.reshards.length, cells.hot(), stale(data)], () => [
-      figure("Writes absorbed", short(writes.absorbed), `of ${short(writes.capacity)}/s capacity`),
+      figure("Writes absorbed", short(writes.absorbed), `of ${short(writes.capacity)}/s`),
       figure("Writes wanted (estimate)", short(writes.demand), asOf(writes, data.now)),
       figure("Refused write tries", short(writes.refused), writes.counted_as_of ? `/s, minute to ${time(writes.counted_as_of)}` : "/s, 10 s mean"),
-      figure("Reads wanted (estimate)", short(reads.demand), `of ${short(reads.capacity)}/s capacity`),
+      figure("Reads wanted (estimate)", short(reads.demand), `of ${short(reads.capacity)}/s`),
       figure("Keys above 70 %", number(cells.hot())),
       figure("Collections", number(data.collections)),
     ]);
@@ -66,11 +66,15 @@ export function overviewPage({ state, setRange }) {
 const figure = (name, value, more) => h("div", {}, h("dt", {}, name), h("dd", {}, value, more ? [" ", h("small", {}, more)] : null));
 const stale = ({ at_once: { writes }, now }) => (writes.by ? age(now, writes.as_of, OVER[writes.by]) : null);
 const asOf = ({ by, as_of: at }, now) => (by ? `/s, ${by === "second" ? "10 s" : "minute"} mean${age(now, at, OVER[by]) ? `, ${age(now, at, OVER[by])}` : ""}` : "not reported");
-const ofRow = (row, access) => (row ? `${short(row[access].demand)} of ${short(row[access].capacity)} ${access}/s` : "");
+const ofRow = (row, access) => {
+  if (!row) return "";
+  const { demand, capacity } = row[access];
+  return demand === null ? `${isThrottled(row) ? "" : "not throttled, "}capacity ${short(capacity)} ${access}/s` : `${short(demand)} of ${short(capacity)} ${access}/s`;
+};
 const shards = (counts) => `${counts.map(number).join("→")} ${counts.length === 1 && counts[0] === 1 ? "shard" : "shards"}`;
 const isOld = (row, now) => row.as_of !== null && age(now, row.as_of, OVER[row.by]) !== null;
-/** More than noise was not granted. */
-const isThrottled = (row) => row.unmet !== null && row.unmet >= Math.max(1, 0.05 * ((row.writes.demand ?? 0) + (row.reads.demand ?? 0)));
+/** More than noise was not granted. What is wanted of shards that are not known to be asked for more is half of what they take at most. */
+const isThrottled = (row) => row.unmet !== null && row.unmet >= Math.max(1, 0.05 * ((row.writes.demand ?? row.writes.capacity / 2) + (row.reads.demand ?? 0)));
 
 /** A change that runs: its stages, and how far it is. */
 export function changing(reshard) {

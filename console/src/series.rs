@@ -1,12 +1,12 @@
 //! What a collection was asked for over time, and what its shards took: from its ledgers and its history. Pure.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::str::FromStr;
 use std::time::Duration;
 
 use dynashard_core::{
     Bucket, CollectionMetadata, Ledger, MAX_HISTORY_ENTRIES, Measures, PartitionLimits, Span,
-    ThrottleCounts, Usage,
+    ThrottleCounts, Usage, tells_of_all,
 };
 use serde::Serialize;
 
@@ -84,6 +84,9 @@ pub(crate) struct Series {
     /// Until when the newest minute goes.
     #[serde(skip)]
     minute_ends: Option<u64>,
+    /// The steps of which a few saw a part, and not all.
+    #[serde(skip)]
+    partial: BTreeSet<usize>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Default)]
@@ -131,6 +134,7 @@ impl Series {
             range,
             grown: BTreeMap::new(),
             minute_ends: None,
+            partial: BTreeSet::new(),
         }
     }
 
@@ -164,9 +168,21 @@ impl Series {
         }
     }
 
+    fn tells_of_all(&self, collection: &Collection, start: u64, seen: &Measures) -> bool {
+        let shards = shards_at(collection.metadata.as_ref(), start);
+        let limits = PartitionLimits {
+            write_units: self.writes.per_shard,
+            read_units: self.reads.per_shard,
+        };
+        tells_of_all(seen, shards, limits)
+    }
+
     fn add_seconds(&mut self, collection: &Collection) {
         for (start, seen) in collection.live.range(self.from..self.until) {
             let place = self.place(*start);
+            if !self.tells_of_all(collection, *start, seen) {
+                self.partial.insert(place);
+            }
             self.writes.add_second(place, seen.write_units, seen.written_units);
             self.reads.add_second(place, seen.get_units + seen.query_units, seen.read_units);
         }
@@ -184,6 +200,11 @@ impl Series {
         let minutes = minutes.filter(|(bucket, _)| bucket.end_secs() <= self.until);
         let minutes = minutes.collect::<Vec<_>>();
         let metadata = collection.metadata.as_ref();
+        let is_told = |second: &u64| {
+            let seen = collection.live.get(second);
+            seen.is_some_and(|seen| self.tells_of_all(collection, *second, seen))
+        };
+        let told = (self.from..self.until).filter(is_told).collect::<BTreeSet<_>>();
         for (at, (bucket, seen)) in minutes.iter().enumerate() {
             let secs = metadata.map_or(60, |of| reported_secs(of, **bucket));
             // What has only just ended some environments have yet to report.
@@ -195,7 +216,7 @@ impl Series {
             let held = bucket.end_secs() + MINUTE_HELD;
             let ends = next.map_or(held, |(next, _)| held.min(next.start_secs)).min(self.until);
             for second in (bucket.end_secs() - secs).max(self.from)..ends {
-                if !collection.live.contains_key(&second) {
+                if !told.contains(&second) {
                     let place = self.place(second);
                     plus(&mut self.writes.mean[place], seen.write_units / seconds(secs));
                     let reads = seen.get_units + seen.query_units;
@@ -273,6 +294,7 @@ impl Series {
             }
         }
         for lines in [&mut self.writes, &mut self.reads] {
+            lines.forget(&self.partial);
             lines.complete();
         }
         self
@@ -347,6 +369,13 @@ impl Lines {
         self.demand[place] = unmet.map(|unmet| absorbed + unmet);
         self.absorbed[place] = Some(absorbed);
         self.refused[place] = Some(refused);
+    }
+
+    /// Forgets what a few saw, where nobody has counted all.
+    fn forget(&mut self, partial: &BTreeSet<usize>) {
+        for place in partial.iter().filter(|place| self.refused[**place].is_none()) {
+            (self.demand[*place], self.absorbed[*place]) = (None, None);
+        }
     }
 
     fn complete(&mut self) {
@@ -569,6 +598,17 @@ mod tests {
         assert_eq!(series.until, NOW - 2, "others may still report");
         assert_eq!(series.writes.demand[298..], [Some(1_000.0), None]);
         assert_eq!(series.writes.absorbed[298..], [Some(200.0), None]);
+    }
+
+    #[test]
+    fn regression_what_a_few_saw_after_a_growth_was_shown_as_all_that_a_key_was_asked_for() {
+        let live = [(NOW - 5, second(90.0, 90.0)), (NOW - 4, second(900.0, 800.0))].into();
+        let of = Collection { live, ..collection(Some(grown(NOW - 600, 16))) };
+        let series = shown(Range::Live, std::slice::from_ref(&of)).finish();
+        assert_eq!(series.writes.demand[297..299], [None, Some(900.0)]);
+        let mut series = shown(Range::Live, &[of]);
+        series.measure(&counted(&[(NOW - 5, 560.0, 9.0, 0.0)], 1), NOW);
+        assert_eq!(series.finish().writes.demand[297], Some(560.0), "all of it was counted");
     }
 
     #[test]

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use dynashard_api::view::{CollectionView, DecisionView};
 use dynashard_core::{
-    Bucket, CollectionMetadata, DecisionRecord, Measures, Phase, Rates, Settings, Span, Waits,
+    Bucket, CollectionMetadata, DecisionRecord, Measures, PartitionLimits, Phase, Rates, Settings,
+    Span, Waits,
 };
 use dynashard_keys::{PartitionKey, ShardCount};
 use serde_json::{Value, json};
@@ -39,6 +40,12 @@ const HOTTEST: usize = 4;
 
 /// For how many seconds a minute tells of now.
 const RECENT_MINUTE: u64 = 130;
+
+/// For how long after its change a collection is shown among the hottest, until minutes tell of it.
+const RECENT_CHANGE: u64 = 300;
+
+/// Over how many seconds what clients did not get is a mean.
+const UNMET_SECS: u32 = 4;
 
 /// What the overview shows beside the rows of the collections.
 pub(crate) fn overview(known: &Known, frame: Frame<'_>, range: Range) -> Value {
@@ -111,14 +118,18 @@ fn reshard(partition: &PartitionKey, collection: &Collection, frame: Frame<'_>) 
     }))
 }
 
-/// The series of the hottest collections, each of the access of which it has more.
+/// The series of the hottest collections, each of the access of which it has more. Those follow that have changed of late and
+/// are not reported since.
 fn hottest(known: &Known, frame: Frame<'_>, range: Range) -> Vec<Value> {
     let now = frame.now.as_secs();
     let heat = |of: &Collection| {
         let shards = of.metadata.as_ref().map_or(1, |of| of.number_of_shards.get());
         // What has not been reported for long is not hot.
         let is_recent = |of: &Rates| of.as_of_secs + RECENT_MINUTE >= now;
-        let rates = rates(of, frame.now).0.filter(is_recent)?;
+        let Some(rates) = rates(of, frame.settings.partition, frame.now).0.filter(is_recent) else {
+            let last = of.metadata.as_ref().and_then(|of| of.shard_history.last());
+            return last.filter(|of| of.at_secs + RECENT_CHANGE >= now).map(|_| (0.0, "writes"));
+        };
         let limits = frame.settings.partition;
         let share = |units: f64, each: u32| units / (f64::from(shards) * f64::from(each).max(1.0));
         let writes = share(rates.write_units, limits.write_units);
@@ -167,7 +178,7 @@ fn row(
 ) -> Value {
     let metadata = collection.metadata.as_ref();
     let shards = metadata.map_or(1, |of| of.number_of_shards.get());
-    let (rates, by) = rates(collection, frame.now);
+    let (rates, by) = rates(collection, frame.settings.partition, frame.now);
     let limits = frame.settings.partition;
     let load = |demand: Option<f64>, units: u32| {
         let capacity = f64::from(shards) * f64::from(units);
@@ -200,8 +211,12 @@ fn row(
     })
 }
 
-/// What clients want now. By the second those alone report who see throttles: a minute that has more is nearer to all.
-fn rates(collection: &Collection, now: Duration) -> (Option<Rates>, Option<&'static str>) {
+/// What clients want now. A minute that has more than seconds is nearer to all.
+fn rates(
+    collection: &Collection,
+    limits: PartitionLimits,
+    now: Duration,
+) -> (Option<Rates>, Option<&'static str>) {
     let minute = Rates::of_minute(&collection.load, now).map(|rates| {
         let start_secs = rates.as_of_secs - rates.over_secs;
         let bucket = Bucket { span: Span::Minute, start_secs };
@@ -210,7 +225,8 @@ fn rates(collection: &Collection, now: Duration) -> (Option<Rates>, Option<&'sta
     });
     let is_recent = |rates: &Rates| rates.as_of_secs + RECENT_MINUTE >= now.as_secs();
     let all = |rates: Rates| rates.write_units + rates.get_units + rates.query_units;
-    match (Rates::of_seconds(&collection.heat, now), minute) {
+    let shards = collection.metadata.as_ref().map_or(ShardCount::ONE, |of| of.number_of_shards);
+    match (Rates::of_seconds(&collection.heat, shards, limits, now), minute) {
         (Some(seconds), Some(minute)) if is_recent(&minute) && all(minute) > all(seconds) => {
             (Some(minute), Some("minute"))
         }
@@ -219,16 +235,19 @@ fn rates(collection: &Collection, now: Duration) -> (Option<Rates>, Option<&'sta
     }
 }
 
-/// The units a second that clients did not get in the last ten seconds that are complete. `None` where no second was
-/// reported; beside others such a second was not throttled.
+/// The units a second that clients did not get in the last seconds that are complete: few, so that a key which was relieved
+/// does not look throttled for long. `None` where no second of the last ten was reported; beside others such a second was not
+/// throttled.
 fn unmet(collection: &Collection, now: u64) -> Option<f64> {
-    let recent = collection.live.range(now.saturating_sub(12)..now.saturating_sub(2));
+    let complete = now.saturating_sub(2);
+    collection.live.range(complete.saturating_sub(10)..complete).next()?;
+    let recent = collection.live.range(complete.saturating_sub(u64::from(UNMET_SECS))..complete);
     let unmet = |seen: &Measures| {
         let reads = seen.get_units + seen.query_units - seen.read_units;
         (seen.write_units - seen.written_units).max(0.0) + reads.max(0.0)
     };
-    let sum = recent.map(|(_, seen)| unmet(seen)).reduce(|one, other| one + other)?;
-    Some(tenths(sum / 10.0))
+    let sum = recent.map(|(_, seen)| unmet(seen)).sum::<f64>();
+    Some(tenths(sum / f64::from(UNMET_SECS)))
 }
 
 /// The newest decisions that are wanted, newest first, each with what it costs.

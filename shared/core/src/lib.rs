@@ -24,7 +24,7 @@ pub use decide::chance::under_throttle as report_chance;
 pub use decide::digest::Digest;
 pub use decide::judge::FindingKind;
 pub use decide::pace::{MOVER_PART, most_moves_per_sec};
-pub use decide::rates::Rates;
+pub use decide::rates::{Rates, tells_of_all};
 pub use decide::shard_count::{Cause, Evidence, decide, decide_shrink};
 pub use model::capacity::{
     CapacityDecision, CapacityMetrics, CapacityPeriod, CapacityPolicy, CapacityScaling,

@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use crate::model::ledger::{Ledger, Measures, Span};
+use dynashard_keys::ShardCount;
+
+use crate::model::ledger::{Bucket, Ledger, Measures, Span};
+use crate::model::policy::{Access, PartitionLimits};
 
 /// What clients ask a collection for a second, as its ledgers say. Operations count once, however often
 /// they are tried.
@@ -26,17 +29,41 @@ const RECENT_SECS: u64 = 10;
 /// How long after its end a second is shown: what environments report late is in it then. Decisions do not wait so long.
 const COMPLETE_AFTER: Duration = Duration::from_millis(1_200);
 
+/// From which part of what its shards take on all who use a collection are taken to see throttles.
+const ALL_THROTTLED: f64 = 0.5;
+
+/// Whether what was reported of a second is about all that there was. By the second those alone report who see throttles: all
+/// do where the shards are asked for most of what they take, or refuse more than they grant. Elsewhere it is what a few saw.
+pub fn tells_of_all(seen: &Measures, shards: u32, limits: PartitionLimits) -> bool {
+    let reads = (seen.get_units + seen.query_units).max(seen.read_units);
+    let writes = seen.write_units.max(seen.written_units);
+    let is_near =
+        |units: f64, access| units >= ALL_THROTTLED * f64::from(shards) * limits.of(access);
+    is_near(writes, Access::Write)
+        || is_near(reads, Access::Get)
+        || seen.refused_units > seen.written_units + seen.read_units
+}
+
 impl Rates {
-    /// The rates of the last whole seconds, from the ledger of those. `None` if nothing was reported of them: a
-    /// collection is reported by the second only while it is throttled.
-    pub fn of_seconds(heat: &Ledger, now: Duration) -> Option<Self> {
+    /// The rates of the last whole seconds, from the ledger of those. `None` if nothing was reported of them that
+    /// [`tells_of_all`]: a collection is reported by the second only while it is throttled.
+    pub fn of_seconds(
+        heat: &Ledger,
+        shards: ShardCount,
+        limits: PartitionLimits,
+        now: Duration,
+    ) -> Option<Self> {
         let before = now.saturating_sub(COMPLETE_AFTER).as_secs();
         let recent = before.saturating_sub(RECENT_SECS)..before;
         let (_, seconds) = heat.seconds(now);
         let seconds = seconds.into_iter().filter(|(bucket, measures)| {
             recent.contains(&bucket.start_secs) && asks_for_something(measures)
         });
+        // As far back as all were throttled: what was before that is over.
         let seconds = seconds.collect::<Vec<_>>();
+        let tells = |(_, seen): &(Bucket, Measures)| tells_of_all(seen, shards.get(), limits);
+        let partial = seconds.iter().rposition(|second| !tells(second));
+        let seconds = &seconds[partial.map_or(0, |last| last + 1)..];
         // What came first may have come in the middle of its second.
         let (_, whole) = seconds.split_first()?;
         let (last, _) = whole.last()?;
@@ -100,7 +127,6 @@ fn asks_for_something(measures: &Measures) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::ledger::Bucket;
 
     const NOW_SECS: u64 = 1_795_221_030;
 
@@ -111,9 +137,15 @@ mod tests {
         Ledger { buckets: writes.into_iter().map(bucket).collect(), ..Ledger::default() }
     }
 
+    /// Of a collection with one shard, which takes 100 units a second.
+    fn seconds_of(heat: &Ledger, now: Duration) -> Option<Rates> {
+        let limits = PartitionLimits { write_units: 100, read_units: 100 };
+        Rates::of_seconds(heat, ShardCount::ONE, limits, now)
+    }
+
     fn of_seconds(writes: impl IntoIterator<Item = (u64, f64)>) -> Option<(f64, u64, u64)> {
         let now = Duration::from_millis(NOW_SECS * 1_000 + 300);
-        let rates = Rates::of_seconds(&ledger(Span::Second, writes), now)?;
+        let rates = seconds_of(&ledger(Span::Second, writes), now)?;
         Some((rates.write_units, rates.over_secs, rates.as_of_secs))
     }
 
@@ -134,7 +166,7 @@ mod tests {
 
     #[test]
     fn regression_a_second_that_nobody_reported_counted_as_one_without_requests() {
-        let pause = [(NOW_SECS - 8, 1.0), (NOW_SECS - 7, 600.0), (NOW_SECS - 5, 600.0)];
+        let pause = [(NOW_SECS - 8, 100.0), (NOW_SECS - 7, 600.0), (NOW_SECS - 5, 600.0)];
         assert_eq!(of_seconds(pause), Some((600.0, 2, NOW_SECS - 4)));
     }
 
@@ -144,8 +176,19 @@ mod tests {
         let measures = Measures { write_units: 100.0, written_units: 320.0, ..Measures::default() };
         let seconds = [NOW_SECS - 3, NOW_SECS - 2].map(|at| (bucket(at), measures));
         let heat = Ledger { buckets: seconds.into(), ..Ledger::default() };
-        let rates = Rates::of_seconds(&heat, Duration::from_secs(NOW_SECS + 1)).expect("a second");
+        let rates = seconds_of(&heat, Duration::from_secs(NOW_SECS + 1)).expect("a second");
         assert_eq!(rates.write_units.to_bits(), 320.0_f64.to_bits());
+    }
+
+    #[test]
+    fn regression_what_a_few_saw_after_a_growth_was_taken_for_all_that_there_was() {
+        // Of 400 units a second that 16 shards are asked for, who saw a throttle of late tells of 90.
+        let seen = Measures { write_units: 90.0, written_units: 90.0, ..Measures::default() };
+        let limits = PartitionLimits { write_units: 100, read_units: 100 };
+        assert!(!tells_of_all(&seen, 16, limits));
+        assert!(tells_of_all(&seen, 1, limits), "all saw throttles then");
+        let hot_item = Measures { refused_units: 300.0, ..seen };
+        assert!(tells_of_all(&hot_item, 16, limits));
     }
 
     #[test]
@@ -160,7 +203,7 @@ mod tests {
         let measures = Measures { get_units: 30.0, query_units: 70.0, ..Measures::default() };
         let seconds = [NOW_SECS - 3, NOW_SECS - 2].map(|at| (bucket(at), measures));
         let heat = Ledger { buckets: seconds.into(), ..Ledger::default() };
-        let rates = Rates::of_seconds(&heat, Duration::from_secs(NOW_SECS + 1)).expect("a second");
+        let rates = seconds_of(&heat, Duration::from_secs(NOW_SECS + 1)).expect("a second");
         assert_eq!((rates.write_units, rates.get_units, rates.query_units), (0.0, 30.0, 70.0));
     }
 
