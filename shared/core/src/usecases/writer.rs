@@ -54,7 +54,7 @@ impl Writer {
         precondition: Precondition,
         deadline: Deadline,
     ) -> Result<Written, Error> {
-        put(&self.context, item, self.context.draw_version(), precondition, deadline).await
+        put(&self.context, item, self.context.draw_version(), precondition, None, deadline).await
     }
 
     /// Stores an item under a version that follows from its key and its attributes, so that whoever does not know the
@@ -67,7 +67,7 @@ impl Writer {
         precondition: Precondition,
         deadline: Deadline,
     ) -> Result<Written, Error> {
-        put(&self.context, item, version, precondition, deadline).await
+        put(&self.context, item, version, precondition, None, deadline).await
     }
 
     /// Merges `changes` into an item (RFC 7396): a strong read, and a write on condition that the
@@ -89,7 +89,7 @@ impl Writer {
         precondition: Precondition,
         deadline: Deadline,
     ) -> Result<Deleted, Error> {
-        delete(&self.context, key, precondition, deadline).await
+        delete(&self.context, key, precondition, None, deadline).await
     }
 
     /// Carries out independent writes, interleaved over partition keys so that no collection waits

@@ -358,6 +358,18 @@ fn regression_a_hot_partition_starved_the_others_of_its_batch() {
     assert!(outcome.written > 100, "{} of about 150 cold ones", outcome.written);
 }
 
+/// Before the first refusal had shown that a shard was full, a batch had sent it all that may be under way at once.
+#[test]
+fn regression_a_batch_sent_a_full_shard_all_that_may_be_under_way() {
+    let world = World::new();
+    world.store.throttle(shard(0));
+    world.store.delay(&world.clock, Duration::from_millis(5));
+    let outcome = write(&world, puts(&world, 300));
+    assert_eq!(outcome.unprocessed.len(), 300);
+    let sent = world.store.attempts(Operation::Write);
+    assert!(sent < 32, "{sent} refused, and none granted");
+}
+
 /// While the hot collection was resharded, what settles an item held its turn while it waited
 /// to be tried again.
 #[test]

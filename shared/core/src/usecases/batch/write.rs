@@ -9,7 +9,7 @@ use crate::model::error::{Code, Error};
 use crate::model::item::NewItem;
 use crate::model::lease::Deadline;
 use crate::usecases::batch::refuse_duplicates;
-use crate::usecases::write::{Precondition, WriteContext, delete, put};
+use crate::usecases::write::{Precondition, SlowStart, WriteContext, delete, put};
 
 /// The most operations of one batch write.
 pub const MAX_BATCH_OPERATIONS: usize = 1_000;
@@ -61,9 +61,16 @@ pub(crate) async fn write(
         return Err(Error::new(Code::BadParameter, why));
     }
     refuse_duplicates(operations.iter().map(BatchOperation::key))?;
-    let requests = interleave(operations).into_iter().map(|operation| async move {
-        let result = run(context, &operation, deadline).await;
-        (operation, result)
+    let operations = interleave(operations);
+    let partitions = operations.iter().map(|operation| operation.key().partition.clone());
+    let starts = partitions.map(|partition| (partition, SlowStart::new()));
+    let starts = starts.collect::<HashMap<_, _>>();
+    let requests = operations.into_iter().map(|operation| {
+        let start = &starts[&operation.key().partition];
+        async move {
+            let result = run(context, &operation, start, deadline).await;
+            (operation, result)
+        }
     });
     // All of them are begun, and take turns at the writer's slots: one that waits because its
     // partition is hot holds nobody up.
@@ -89,6 +96,7 @@ pub(crate) async fn write(
 async fn run(
     context: &WriteContext,
     operation: &BatchOperation,
+    start: &SlowStart,
     deadline: Deadline,
 ) -> Result<f64, Error> {
     if deadline.remaining(context.clock().now()).is_zero() {
@@ -96,12 +104,13 @@ async fn run(
     }
     match operation {
         BatchOperation::Put(item) => {
+            let version = context.draw_version();
             let written =
-                put(context, item, context.draw_version(), Precondition::None, deadline).await?;
+                put(context, item, version, Precondition::None, Some(start), deadline).await?;
             Ok(written.consumed_wcu)
         }
         BatchOperation::Delete(key) => {
-            let deleted = delete(context, key, Precondition::None, deadline).await?;
+            let deleted = delete(context, key, Precondition::None, Some(start), deadline).await?;
             Ok(deleted.consumed_wcu)
         }
     }

@@ -25,6 +25,7 @@ use crate::usecases::write::precondition::{
     Precondition, expected, precondition_failed, refuse_random,
 };
 use crate::usecases::write::send::Sent;
+use crate::usecases::write::slow_start::SlowStart;
 
 /// A delete that is done.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -66,9 +67,11 @@ pub(crate) async fn delete(
     context: &WriteContext,
     key: &ItemKey,
     precondition: Precondition,
+    start: Option<&SlowStart>,
     deadline: Deadline,
 ) -> Result<Deleted, Error> {
     let mut operation = Operation::arriving(context, key, None, deadline);
+    operation.start = start;
     let mut overtaken = false;
     let aside = Arc::clone(&operation.aside);
     let result = {

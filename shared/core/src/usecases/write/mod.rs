@@ -1,7 +1,8 @@
 //! Puts, patches and deletes.
 //!
 //! An [`operation`] finds where its item is to be written ([`home`]), which settles one that a reshard
-//! moves, and sends one guarded write there ([`send`]), at the pace of a shard that is full ([`pacing`]).
+//! moves, and sends one guarded write there ([`send`]), at the pace of a shard that is full ([`pacing`]),
+//! in a batch after a slow start ([`slow_start`]).
 //! If that leaves a put in doubt, it looks once whether the item arrived ([`look`]).
 
 mod context;
@@ -14,6 +15,7 @@ mod patch;
 mod precondition;
 mod put;
 mod send;
+mod slow_start;
 
 pub(crate) use context::WriteContext;
 pub use delete::Deleted;
@@ -21,3 +23,4 @@ pub(crate) use delete::delete;
 pub(crate) use patch::patch;
 pub use precondition::{Precondition, Written};
 pub(crate) use put::put;
+pub(crate) use slow_start::SlowStart;

@@ -17,6 +17,7 @@ use crate::usecases::directory::Known;
 use crate::usecases::retry::{Attempts, within};
 use crate::usecases::watch::{Beside, IsActing, REPORTING_TIME};
 use crate::usecases::write::context::WriteContext;
+use crate::usecases::write::slow_start::SlowStart;
 
 /// No write begins with less time than this before its deadline: one that is cut off has an unknown
 /// outcome, and one that was never sent has not.
@@ -45,6 +46,8 @@ pub(super) struct Operation<'a> {
     pub(super) attempts: Attempts<'a>,
     /// Parts of the operation in several shards share it.
     pub(super) aside: Arc<SideWork<'a>>,
+    /// Of a batch: how its first writes are begun.
+    pub(super) start: Option<&'a SlowStart>,
     /// The write units that DynamoDB has reported so far.
     pub(super) consumed_wcu: f64,
 }
@@ -66,7 +69,8 @@ impl From<Error> for Interrupted {
 impl<'a> Operation<'a> {
     pub(super) fn new(context: &'a WriteContext, key: &'a ItemKey, deadline: Deadline) -> Self {
         let attempts = context.directory.attempts(deadline.earlier_by(LEAST_WRITE_TIME));
-        Self { context, key, deadline, attempts, aside: Arc::default(), consumed_wcu: 0.0 }
+        let aside = Arc::default();
+        Self { context, key, deadline, attempts, aside, start: None, consumed_wcu: 0.0 }
     }
 
     /// An operation that comes in, and asks for so many write units, if that is known.

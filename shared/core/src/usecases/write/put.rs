@@ -16,6 +16,7 @@ use crate::usecases::write::precondition::{
     Precondition, Written, expected, precondition_failed, refuse_random,
 };
 use crate::usecases::write::send::Sent;
+use crate::usecases::write::slow_start::SlowStart;
 
 /// Stores an item under this version.
 pub(crate) async fn put(
@@ -23,9 +24,11 @@ pub(crate) async fn put(
     item: &NewItem,
     version: Version,
     precondition: Precondition,
+    start: Option<&SlowStart>,
     deadline: Deadline,
 ) -> Result<Written, Error> {
     let mut operation = Operation::arriving(context, item.key(), Some(put_units(item)), deadline);
+    operation.start = start;
     // The attempts share the item. Only its generation may differ from one to the next.
     let mut item = Arc::new(StoredItem {
         attributes: item.attributes().clone(),

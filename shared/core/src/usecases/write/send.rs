@@ -43,6 +43,7 @@ impl<'a> Operation<'a> {
     ) -> Result<Sent, Interrupted> {
         let context = self.context;
         let at = &write.key.partition;
+        let begun = self.begin().await?;
         let slot = loop {
             let asked = context.clock().now().boot;
             self.turn(at, Some(shard)).await?;
@@ -58,6 +59,7 @@ impl<'a> Operation<'a> {
         if let Some(answer) = &answer {
             self.was_answered(at, answer.as_ref().err(), sent);
         }
+        drop(begun);
         let in_lease = write.lease.is_live(context.clock().now());
         match answer {
             Some(Ok(consumed_wcu)) => {
@@ -140,6 +142,10 @@ impl<'a> Operation<'a> {
         error: Option<&StoreError>,
         sent: Duration,
     ) {
+        let is_granted = matches!(error, None | Some(StoreError::ConditionFailed { .. }));
+        if let Some(start) = self.start.filter(|_| is_granted) {
+            start.granted();
+        }
         let Some(pacing) = &self.context.pacing else { return };
         let now = self.context.clock().now().boot;
         match error {
@@ -149,6 +155,14 @@ impl<'a> Operation<'a> {
             None | Some(StoreError::ConditionFailed { .. }) => pacing.granted(at, now),
             Some(_) => {}
         }
+    }
+
+    /// Waits until one more write of its batch may be under way.
+    async fn begin(&self) -> Result<Option<SemaphoreGuard<'a>>, Error> {
+        let Some(start) = self.start else { return Ok(None) };
+        let begin_by = self.deadline.earlier_by(LEAST_WRITE_TIME);
+        let begun = within(self.context.clock(), begin_by, start.begin()).await;
+        begun.map(Some).ok_or_else(out_of_time)
     }
 
     /// Waits for a turn among the requests under way.
