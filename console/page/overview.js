@@ -39,7 +39,7 @@ export function overviewPage({ state, setRange }) {
         ` · ${number(data.reshards.length)} resharding`,
         writes.absorbed === null ? "" : ` · absorbed ${short(writes.absorbed)} write units/s`,
         lost === null ? "" : ` · unmet ${percent(lost)}`,
-        writes.as_of ? h("span", { class: "small quiet once" }, ` · as of ${duration(data.now - writes.as_of)} ago`) : ""];
+        writes.as_of ? h("span", { class: "small quiet unbroken" }, ` · as of ${duration(data.now - writes.as_of)} ago`) : ""];
     });
     fillIfChanged(figures, [data.at_once, data.collections, data.reshards.length, cells.hot(), stale(data)], () => [
       figure("Writes absorbed", short(writes.absorbed), `of ${short(writes.capacity)}/s`),
@@ -73,7 +73,7 @@ const ofRow = (row, access) => {
 };
 const shards = (counts) => `${counts.map(number).join("→")} ${counts.length === 1 && counts[0] === 1 ? "shard" : "shards"}`;
 const isOld = (row, now) => row.as_of !== null && age(now, row.as_of, OVER[row.by]) !== null;
-/** More than noise was not granted. What is wanted of shards that are not known to be asked for more is half of what they take at most. */
+/** More than noise was not granted. Where the demand is not known, it is less than half of the capacity. */
 const isThrottled = (row) => row.unmet !== null && row.unmet >= Math.max(1, 0.05 * ((row.writes.demand ?? row.writes.capacity / 2) + (row.reads.demand ?? 0)));
 
 /** A change that runs: its stages, and how far it is. */

@@ -168,6 +168,7 @@ impl Series {
         }
     }
 
+    /// Whether what was reported of this second is about all that the collection was asked for.
     fn tells_of_all(&self, collection: &Collection, start: u64, seen: &Measures) -> bool {
         let shards = shards_at(collection.metadata.as_ref(), start);
         let limits = PartitionLimits {
@@ -200,11 +201,9 @@ impl Series {
         let minutes = minutes.filter(|(bucket, _)| bucket.end_secs() <= self.until);
         let minutes = minutes.collect::<Vec<_>>();
         let metadata = collection.metadata.as_ref();
-        let is_told = |second: &u64| {
-            let seen = collection.live.get(second);
-            seen.is_some_and(|seen| self.tells_of_all(collection, *second, seen))
-        };
-        let told = (self.from..self.until).filter(is_told).collect::<BTreeSet<_>>();
+        let told = collection.live.range(self.from..self.until);
+        let told = told.filter(|(second, seen)| self.tells_of_all(collection, **second, seen));
+        let told = told.map(|(second, _)| *second).collect::<BTreeSet<_>>();
         for (at, (bucket, seen)) in minutes.iter().enumerate() {
             let secs = metadata.map_or(60, |of| reported_secs(of, **bucket));
             // What has only just ended some environments have yet to report.

@@ -350,3 +350,56 @@ pub(crate) fn details(
         "damaged_figures": collection.heat.damaged + collection.load.damaged,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use dynashard_core::HistoryEntry;
+    use dynashard_keys::Placement;
+
+    use super::*;
+
+    const NOW: u64 = 1_795_221_030;
+
+    #[test]
+    fn regression_a_key_looked_throttled_for_long_after_its_relief() {
+        let full = Measures { write_units: 900.0, written_units: 100.0, ..Measures::default() };
+        let relieved = Measures { write_units: 900.0, written_units: 900.0, ..full };
+        let unmet = |live: &[(u64, Measures)]| {
+            unmet(
+                &Collection { live: live.iter().copied().collect(), ..Collection::default() },
+                NOW,
+            )
+        };
+        assert_eq!(unmet(&[(NOW - 4, full), (NOW - 3, relieved)]), Some(200.0));
+        assert_eq!(unmet(&[(NOW - 7, full), (NOW - 3, relieved)]), Some(0.0));
+        assert_eq!(unmet(&[(NOW - 7, full)]), Some(0.0), "not throttled since");
+        assert_eq!(unmet(&[(NOW - 13, full), (NOW - 2, full)]), None, "old, and not complete");
+    }
+
+    #[test]
+    fn regression_a_key_was_not_shown_from_its_growth_to_its_first_minute() {
+        let settings = Settings::default();
+        let frame = Frame {
+            settings: &settings,
+            waits: Waits::of(&settings),
+            prices: None,
+            moves_are_known: true,
+            read_units: 0.0,
+            asked_rcu: 0.0,
+            now: Duration::from_secs(NOW),
+            boot: Duration::ZERO,
+        };
+        let shown = |at_secs| {
+            let partition = PartitionKey::new("EWR").expect("a key");
+            let count = ShardCount::new(16).expect("a count");
+            let stable = CollectionMetadata::stable(partition.clone(), Placement::Xxh64, count, 0);
+            let shard_history = vec![HistoryEntry { at_secs, count }];
+            let metadata = Some(CollectionMetadata { shard_history, ..stable });
+            let mut known = Known::default();
+            *known.collection(&partition) =
+                Collection { metadata, read_secs: Some(NOW), ..Collection::default() };
+            hottest(&known, frame, Range::Live).len()
+        };
+        assert_eq!((shown(NOW - 20), shown(NOW - 400)), (1, 0));
+    }
+}

@@ -189,6 +189,10 @@ mod tests {
         assert!(tells_of_all(&seen, 1, limits), "all saw throttles then");
         let hot_item = Measures { refused_units: 300.0, ..seen };
         assert!(tells_of_all(&hot_item, 16, limits));
+        let whole = [(NOW_SECS - 5, 800.0), (NOW_SECS - 4, 800.0)];
+        assert_eq!(of_seconds(whole), Some((800.0, 1, NOW_SECS - 3)));
+        let and_a_part = whole.into_iter().chain([(NOW_SECS - 3, 10.0)]);
+        assert_eq!(of_seconds(and_a_part), None, "what was before that is over");
     }
 
     #[test]

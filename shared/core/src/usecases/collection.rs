@@ -76,10 +76,8 @@ async fn demand(
 ) -> Result<Option<Rates>, Error> {
     let partition = &metadata.partition;
     let heat = directory.records().ledger(partition, LedgerKind::Heat, deadline).await?;
-    if let Some(rates) = {
-        let (shards, limits) = (metadata.number_of_shards, directory.settings().partition);
-        Rates::of_seconds(&heat, shards, limits, directory.now().wall)
-    } {
+    let (shards, limits) = (metadata.number_of_shards, directory.settings().partition);
+    if let Some(rates) = Rates::of_seconds(&heat, shards, limits, directory.now().wall) {
         return Ok(Some(rates));
     }
     // Nobody reports by the minute what has no metadata.

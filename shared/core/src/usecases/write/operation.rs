@@ -46,7 +46,7 @@ pub(super) struct Operation<'a> {
     pub(super) attempts: Attempts<'a>,
     /// Parts of the operation in several shards share it.
     pub(super) aside: Arc<SideWork<'a>>,
-    /// Of a batch: how its first writes are begun.
+    /// That of its batch for its key, if it is of a batch.
     pub(super) start: Option<&'a SlowStart>,
     /// The write units that DynamoDB has reported so far.
     pub(super) consumed_wcu: f64,

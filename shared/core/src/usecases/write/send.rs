@@ -142,17 +142,21 @@ impl<'a> Operation<'a> {
         error: Option<&StoreError>,
         sent: Duration,
     ) {
-        let is_granted = matches!(error, None | Some(StoreError::ConditionFailed { .. }));
-        if let Some(start) = self.start.filter(|_| is_granted) {
-            start.granted();
-        }
-        let Some(pacing) = &self.context.pacing else { return };
-        let now = self.context.clock().now().boot;
+        let (pacing, now) = (self.context.pacing.as_ref(), self.context.clock().now().boot);
         match error {
             Some(StoreError::Throttled(throttle)) if throttle.is_of_a_partition() => {
-                pacing.refused(at, self.rev(), sent, now);
+                if let Some(pacing) = pacing {
+                    pacing.refused(at, self.rev(), sent, now);
+                }
             }
-            None | Some(StoreError::ConditionFailed { .. }) => pacing.granted(at, now),
+            None | Some(StoreError::ConditionFailed { .. }) => {
+                if let Some(start) = self.start {
+                    start.granted();
+                }
+                if let Some(pacing) = pacing {
+                    pacing.granted(at, now);
+                }
+            }
             Some(_) => {}
         }
     }
