@@ -470,7 +470,7 @@ test("what is shown is told apart without colours, by keys and by its age", { ti
   let decisions = [begun];
   await context.route("**/api/decisions*", (route) => route.fulfill({ json: { decisions } }));
   await page.getByRole("link", { name: "Decisions", exact: true }).click();
-  await page.locator(".decisions > li").waitFor();
+  await page.getByText("1 decision. Of each collection").waitFor();
   const another = { ...begun, at: 1795374520, last: 1795374520, from: 4, to: 16 };
   decisions = [another, begun];
   await context.unroute("**/api/stream*");

@@ -86,7 +86,7 @@ export function decisionsPage(query, { state }) {
     try {
       const { decisions } = await get("/api/decisions", of);
       if (mine !== asked) return;
-      fill(count, `${number(decisions.length)} decisions${decisions.length === 500 ? ", the newest" : ""}. Of each collection the last 30 are kept.`);
+      fill(count, `${number(decisions.length)} ${decisions.length === 1 ? "decision" : "decisions"}${decisions.length === 500 ? ", the newest" : ""}. Of each collection the last 30 are kept.`);
       // The whole list would be read again for each of them.
       const keys = new Set(decisions.map(({ pk: of, at, diagnosis: kindOf, outcome: what }) => `${of} ${at} ${kindOf} ${what}`));
       const added = seen?.asked === mine ? [...keys].filter((key) => !seen.keys.has(key)).length : 0;
