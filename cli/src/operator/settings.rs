@@ -18,11 +18,18 @@ use super::{Failure, INTERRUPTED, PATIENCE, signals};
 /// How often CloudFormation is asked for the stack's parameter.
 const LOOK_EVERY: Duration = Duration::from_secs(10);
 
+/// More than it takes to read 50,000 metadata items, again where keys are sharded meanwhile.
+const CONVERSION_TIME: Duration = Duration::from_mins(30);
+
 #[derive(Debug, clap::Args)]
+#[expect(clippy::struct_excessive_bools, reason = "flags of a command")]
 pub(crate) struct SettingsArgs {
     /// Change `LeaseSecs`, or `SignatureAgeSecs` and `RequestLifetimeSecs`; may be repeated.
     #[arg(long = "set", value_name = "NAME=SECS", value_parser = assignment)]
     assignments: Vec<(Name, Duration)>,
+    /// Convert the directory of a stack that an earlier version has set up, so that it takes millions of sharded keys.
+    #[arg(long, conflicts_with = "assignments")]
+    convert_directory: bool,
     /// All functions have the new `LeaseSecs`: complete the change without waiting for the stack.
     #[arg(long, requires = "assignments")]
     deployed: bool,
@@ -50,6 +57,10 @@ SignatureAgeSecs and RequestLifetimeSecs need no deployment: all act by what is 
 ago, by DynamoDB's clock, so that DynamoDB refuses them sooner, and a reshard closes RequestLifetimeSecs after its new
 count is in force. Run `dynashard doctor` first: it says which values go together. A shorter RequestLifetimeSecs holds
 when no request lives any more that was signed before; the command waits for that, some 18 minutes from the defaults.
+
+--convert-directory changes how a stack that an earlier version has set up lists its sharded keys: in 8,192 segments, and
+no longer in one item that every environment reads and that takes 50,000. Deploy this version first. Functions of the one
+before answer settings_mismatch from then on.
 
 Ctrl-C ends the waiting, and the same command goes on with it. To take a change back, set the old value in the same
 way. With --main-table a change of LeaseSecs ends after step 1; run it again with --deployed after step 2.
@@ -85,6 +96,7 @@ async fn settings(args: &SettingsArgs, output: &mut Output) -> Result<ExitCode, 
                 Box::pin(change_lease(term, args.deployed, &connection, &directory, output)).await
             }
             Change::Dates(dates) => Box::pin(date(dates, &directory, output)).await,
+            Change::Directory => Box::pin(convert(&connection, &directory, output)).await,
         }
     };
     let changed = tokio::select! {
@@ -101,11 +113,15 @@ async fn settings(args: &SettingsArgs, output: &mut Output) -> Result<ExitCode, 
 enum Change {
     Lease(Duration),
     Dates(RequestDates),
+    Directory,
 }
 
 impl Change {
     /// What the arguments ask for. What they leave out stays as it is pinned.
     fn of(args: &SettingsArgs, pinned: Option<&Pinned>) -> Result<Option<Self>, Failure> {
+        if args.convert_directory {
+            return Ok(Some(Self::Directory));
+        }
         let last = |name| args.assignments.iter().rev().find(|(of, _)| *of == name);
         let [lease, age, lifetime] =
             [Name::Lease, Name::Age, Name::Lifetime].map(|name| last(name).map(|(_, secs)| *secs));
@@ -166,6 +182,18 @@ async fn date(
     // Once more if somebody else changes it meanwhile.
     let time = PATIENCE + LONGEST_REQUEST_LIFETIME * 3;
     Ok(directory.pinned().date(dates, Deadline::after(directory.now(), time)).await?)
+}
+
+async fn convert(
+    connection: &Connection,
+    directory: &Directory,
+    output: &Output,
+) -> Result<Pinned, Failure> {
+    let activity = Activity::begin(!output.is_json());
+    activity.says(|| "reading the metadata of all collections".to_owned());
+    let catalog = connection.catalog();
+    let until = Deadline::after(directory.now(), CONVERSION_TIME);
+    Ok(directory.pinned().convert(&catalog, until).await?)
 }
 
 /// Waits until CloudFormation has given all functions the new value.
@@ -265,6 +293,11 @@ fn show(pinned: Option<&Pinned>, output: &mut Output) -> ExitCode {
         output.text(format_args!("{name:<20} {text}"));
     }
     output.text(format_args!("{:<20} {}", "SignatureAgeSecs", signature_age.as_secs()));
+    if !pinned.has_segments() {
+        let directory =
+            "one item, for 50,000 keys at most; `--convert-directory` makes segments of it";
+        output.text(format_args!("{:<20} {directory}", "Directory"));
+    }
     ExitCode::SUCCESS
 }
 

@@ -163,6 +163,6 @@ async fn tables_of_another_version_are_named() {
         }
     }
     let console = Console::start(operator_command(&stack, &["console", "--port", "0"]));
-    let told = told(&console.url, "waiting", "format 3, and this software knows 2");
+    let told = told(&console.url, "waiting", "format 4, and this software knows up to 3");
     assert!(told.contains("settings_mismatch"), "{told}");
 }

@@ -15,13 +15,14 @@ use dynashard_aws::{
     DynamoItemStore, DynamoRecordStore, OsEntropy, ServerClock, SystemClock, connect_local,
 };
 use dynashard_core::ports::{
-    Action, Clock, Condition, Consistency, Expected, ItemStore, ReadRecords, RecordStore, Write,
+    Action, Change, Clock, Condition, Consistency, Expected, ItemStore, ReadRecords, RecordStore,
+    Write,
 };
 use dynashard_core::query::{PageBudget, Query};
 use dynashard_core::{
-    Advance, AttributeValue, Attributes, Code, CollectionMetadata, Deadline, Directory, Generation,
-    Job, Lease, NewItem, Phase, Precondition, Reader, Rebalancer, Scaler, ServerTime, Settings,
-    StoredItem, Version, Writer,
+    Advance, AttributeValue, Attributes, Code, CollectionMetadata, Deadline, Directory,
+    DirectoryItem, Generation, Group, Job, KeyHash, Lease, NewItem, Phase, Pinned, Precondition,
+    Reader, Rebalancer, Scaler, Segment, ServerTime, Settings, StoredItem, Version, Writer,
 };
 use dynashard_keys::{ItemKey, PartitionKey, Placement, ShardCount, ShardId, SortKey};
 use dynashard_local::{Counters, DynamoDb, DynamoDbOptions};
@@ -473,6 +474,42 @@ async fn what_does_not_move_costs_what_it_does_in_stable_with_strong_reads() {
     }
 }
 
+/// All groups of segments have changed so often that their counters have three digits.
+#[tokio::test]
+async fn a_directory_of_a_million_collections_costs_what_the_protocol_says() {
+    let world = Box::pin(World::start()).await;
+    let store = &world.metadata;
+    let seen = store.get::<DirectoryItem>(&()).await.expect("a read").value.unwrap_or_default();
+    let groups = Group::all().map(|group| (group, 999)).collect();
+    let pinned = seen.pinned.clone().unwrap_or_else(|| Pinned::of(&Settings::default()));
+    let root = DirectoryItem::stored(seen.rev + 1, Vec::new(), Some(groups), Some(pinned));
+    let root = root.expect("a root");
+    store.commit(&[Change::of_directory(&seen, root)]).await.expect("a root");
+    let hash = |n: u8| {
+        let mut bytes = [0xfe; KeyHash::BYTES];
+        bytes[KeyHash::BYTES - 1] = n;
+        KeyHash::stored(bytes)
+    };
+    let of = hash(0).segment();
+    let listed = Change::of_segment(of, Segment::of((0..123).map(hash)));
+    store.commit(&[listed]).await.expect("a segment");
+    let mut before = world.database.counters();
+    let mut costs = || {
+        let after = world.database.counters();
+        let spent = spent_on(METADATA_TABLE, &before, &after);
+        before = after;
+        spent
+    };
+    let cost = |requests: &str, units: &str| (requests.to_owned(), units.to_owned());
+    store.get::<DirectoryItem>(&()).await.expect("a read");
+    assert_eq!(costs(), cost("GetItem", "1 RCU"));
+    store.get::<Segment>(&of).await.expect("a read");
+    assert_eq!(costs(), cost("GetItem", "1 RCU"));
+    store.raise(of.group()).await.expect("a root");
+    assert_eq!(costs(), cost("UpdateItem", "4 WCU"));
+    world.database.shutdown().await;
+}
+
 /// Goes through these rows, each with a collection of its own and one item in it, which moves or not.
 async fn check(phase: In, moves: bool, tables: &[&[Row]]) {
     let world = Box::pin(World::start()).await;
@@ -722,10 +759,14 @@ fn attributes() -> Attributes {
 
 /// The requests on the main table between two looks, by operation, and what they have consumed.
 fn spent(before: &Counters, after: &Counters) -> (String, String) {
+    spent_on(MAIN_TABLE, before, after)
+}
+
+fn spent_on(table: &str, before: &Counters, after: &Counters) -> (String, String) {
     let mut requests = Vec::new();
     let (mut rcu, mut wcu) = (0.0, 0.0);
-    for (operation, after) in &after.tables[MAIN_TABLE] {
-        let before = before.tables[MAIN_TABLE].get(operation).copied().unwrap_or_default();
+    for (operation, after) in &after.tables[table] {
+        let before = before.tables[table].get(operation).copied().unwrap_or_default();
         match after.requests - before.requests {
             0 => {}
             1 => requests.push(operation.clone()),

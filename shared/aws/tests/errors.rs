@@ -248,8 +248,7 @@ async fn enlist(
     metadata: &CollectionMetadata,
 ) -> Result<Dated<()>, StoreError> {
     let seen = DirectoryItem::default();
-    let next = seen.with(&metadata.partition).expect("room");
-    store.commit(&enlisting(&seen, &next, metadata, None)).await
+    store.commit(&enlisting(&seen, metadata, None)).await
 }
 
 fn partition() -> PartitionKey {

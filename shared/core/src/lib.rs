@@ -31,7 +31,7 @@ pub use model::capacity::{
     CapacitySide, CapacityUnits, TableThroughput,
 };
 pub use model::decision::{Bound, CountChange, Decision, Diagnosis, Figures, Outcome, Payback};
-pub use model::directory_item::DirectoryItem;
+pub use model::directory_item::{Counters, DirectoryItem};
 pub use model::error::{Code, Error, Kind};
 pub use model::fields::{Fields, MAX_FIELDS};
 pub use model::grant::{Counted, Grant};
@@ -57,6 +57,7 @@ pub use model::reshard::{
     Claim, Job, LaneKey, MAX_UNMOVABLE, Progress, ServerTime, ShardRange, Waits,
 };
 pub use model::schema::TableSchema;
+pub use model::segment::{Group, KeyHash, Segment, SegmentId};
 pub use model::settings::Settings;
 pub use model::throttle::{Throttle, ThrottleLimit};
 pub use model::usage::{TableUnits, ThrottleCounts, Usage, UsagePeriod};

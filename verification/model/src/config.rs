@@ -214,6 +214,7 @@ impl Configuration {
             M::RootInTransaction
             | M::BumpBeforeSegmentShows
             | M::WaitForSomeCopies
+            | M::WaitFromSight
             | M::OneCacheForAllCopies => return segments(Some(mutation)),
             M::ConvertWithoutV | M::ConvertWhateverChanged | M::ConvertToZero => {
                 return conversion(Some(mutation));

@@ -1,5 +1,5 @@
 //! A directory that lists hashes in one item becomes one in [`segments`](crate::segments) under a root: that nobody takes for
-//! cold what moves, whether it was enlisted before, meanwhile or after. The protocol does not have it yet.
+//! cold what moves, whether it was enlisted before, meanwhile or after.
 //!
 //! The root is the item that held the list. Whoever converts reads it, waits for V, so that every transaction shows that it
 //! knows of, scans the metadata of all collections, adds their keys to the segments, and then puts the root in place of the

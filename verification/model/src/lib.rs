@@ -23,8 +23,7 @@
 //!   the operator's command. It is about one wait and those whom it waits for, and has neither items nor shards.
 //! - [`ownership`]: two stacks on one main table, of which the second must serve nothing.
 //! - [`lifetimes`]: requests that live for less than DynamoDB's window, while that time changes.
-//! - [`segments`] and [`conversion`]: a directory in segments under a root, and how one of a single item becomes one. They are
-//!   not in the protocol yet: the searches find what is wrong with simpler plans.
+//! - [`segments`] and [`conversion`]: a directory in segments under a root, and how one of a single item becomes one.
 //!
 //! | Part of the protocol | Where |
 //! |---|---|

@@ -72,6 +72,9 @@ pub enum Mutation {
     /// Breaks "the wait counts from the answer of the last copy": who reads another copy is not waited for.
     /// Invariant I32.
     WaitForSomeCopies,
+    /// Breaks "T' counts from the answer to the raised count": whoever saw the change before that goes by its own clock.
+    /// Invariant I32.
+    WaitFromSight,
     /// Breaks "another copy, another cache": a segment that was read under the counter of one copy is renewed by that of
     /// another, which may be equal by chance.
     /// Invariant I32.
@@ -301,7 +304,7 @@ pub enum Expectation {
 
 impl Mutation {
     /// All of them, in the order of the protocol's sections.
-    pub const ALL: [Self; 75] = [
+    pub const ALL: [Self; 76] = [
         Self::PublishBeforeLeasesEnd,
         Self::ForwardBeforeStableIsKnown,
         Self::EnlistWithoutWait,
@@ -320,6 +323,7 @@ impl Mutation {
         Self::RootInTransaction,
         Self::BumpBeforeSegmentShows,
         Self::WaitForSomeCopies,
+        Self::WaitFromSight,
         Self::OneCacheForAllCopies,
         Self::ConvertWithoutV,
         Self::ConvertWhateverChanged,

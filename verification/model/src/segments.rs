@@ -1,9 +1,9 @@
-//! A directory in segments under a root: that nobody takes a key for cold when its items move. The protocol does not have
-//! it yet.
+//! A directory in segments under a root: that nobody takes a key for cold when its items move. The root has copies here, of
+//! which the protocol has one.
 //!
 //! A collection is enlisted by a transaction that adds its key to a segment. An environment reads a segment once, and
-//! renews what it read by a counter: it holds as long as the counter in the root is what it was when the segment was read
-//! after it. A segment whose counter is 0 was never changed, and is not read. The root has copies, and each environment reads
+//! renews what it read by a counter: it holds under every root that counts no more than the one that was read before it. An
+//! operation may still stand on the root of before. A segment whose counter is 0 was never changed, and is not read. The root has copies, and each environment reads
 //! the one that it has drawn. Whoever enlists sees the change first, then raises the counter in every copy, and waits for T'
 //! from the last answer on. Others raise it for other keys of the segment at any time. Whoever enlists may die between any
 //! two of its steps, and another begins anew; the wait is noted in the job.
@@ -49,6 +49,8 @@ struct Environment {
     copy: usize,
     /// The counter in the root, and how long ago it was read.
     root: Option<(u8, u8)>,
+    /// The root that was read before this one, as an operation may still stand on it.
+    before: Option<(u8, u8)>,
     /// Whether the segment had the key, and the counter by which that is renewed.
     segment: Option<(bool, u8)>,
 }
@@ -95,12 +97,16 @@ const MOST_COUNTED: u8 = 3;
 impl Environment {
     /// Whether it takes the key for cold.
     fn believes_cold(self) -> bool {
-        let Some((counter, age)) = self.root else { return false };
-        let is_cold = match self.segment {
-            Some((listed, renewed_by)) if counter == renewed_by => !listed,
-            _ => counter == 0,
+        let under = |root: Option<(u8, u8)>| {
+            root.is_some_and(|(counter, age)| {
+                let is_cold = match self.segment {
+                    Some((listed, read_under)) => !listed && read_under >= counter,
+                    None => counter == 0,
+                };
+                age < TERM && is_cold
+            })
         };
-        age < TERM && is_cold
+        under(self.root) || under(self.before)
     }
 }
 
@@ -154,7 +160,7 @@ impl SegmentsModel {
         if state.waited.is_none() && self.may_wait(state) {
             actions.push(Action::BeginWait);
         }
-        if state.waited == Some(LEASES_END) {
+        if state.waited == Some(LEASES_END) && self.may_wait(state) {
             actions.push(Action::Move);
         }
     }
@@ -171,7 +177,9 @@ impl SegmentsModel {
         }
         state.waited = state.waited.map(|waited| LEASES_END.min(waited + 1));
         for environment in &mut state.environments {
-            environment.root = environment.root.map(|(counter, age)| (counter, TERM.min(age + 1)));
+            for root in [&mut environment.root, &mut environment.before] {
+                *root = root.map(|(counter, age)| (counter, TERM.min(age + 1)));
+            }
         }
     }
 }
@@ -181,7 +189,7 @@ impl Model for SegmentsModel {
     type Action = Action;
 
     fn init_states(&self) -> Vec<State> {
-        let unread = Environment { copy: 0, root: None, segment: None };
+        let unread = Environment { copy: 0, root: None, before: None, segment: None };
         vec![State {
             committed: None,
             shows: false,
@@ -218,7 +226,12 @@ impl Model for SegmentsModel {
             Action::Commit => state.committed = Some(0),
             Action::SegmentShows => state.shows = true,
             Action::RootShows(copy) => state.counters[copy] = 1,
-            Action::SeeSegment => state.seen = true,
+            Action::SeeSegment => {
+                state.seen = true;
+                if self.has(Mutation::WaitFromSight) {
+                    state.waited = Some(0);
+                }
+            }
             Action::Bump(copy) => {
                 state.counters[copy] = MOST_COUNTED.min(state.counters[copy] + 1);
                 state.answered[copy] = true;
@@ -234,7 +247,7 @@ impl Model for SegmentsModel {
             Action::Draw(at) => {
                 let environment = &mut state.environments[at];
                 environment.copy = (environment.copy + 1) % COPIES;
-                environment.root = None;
+                (environment.root, environment.before) = (None, None);
                 // Counters of different copies say nothing of each other.
                 if !self.has(Mutation::OneCacheForAllCopies) {
                     environment.segment = None;
@@ -242,6 +255,7 @@ impl Model for SegmentsModel {
             }
             Action::ReadRoot(at) => {
                 let environment = &mut state.environments[at];
+                environment.before = environment.root.filter(|(_, age)| *age < TERM);
                 environment.root = Some((last.counters[environment.copy], 0));
             }
             Action::ReadSegment(at) => {

@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use dynashard_core::ports::{
-    BatchPage, Change, Consistency, Dated, ItemStore, List, ListPage, Listed, Metered, Record,
-    RecordKey, RecordStore, ShardPage, ShardQuery, StoreError, Transfer, Transferred, Write,
+    BatchPage, Change, CollectionCatalog, Consistency, Dated, ItemStore, List, ListPage, Listed,
+    Metered, Record, RecordKey, RecordStore, ShardPage, ShardQuery, StoreError, Transfer,
+    Transferred, Write,
 };
-use dynashard_core::{Addition, Fields, Ledger, LedgerKind, Owner, StoredItem};
+use dynashard_core::{Addition, Fields, Group, Ledger, LedgerKind, Owner, StoredItem};
 use dynashard_keys::{PartitionKey, PhysicalKey};
 
 use crate::environment::START_SECS;
@@ -188,8 +189,8 @@ impl RecordStore for Endpoint {
         let changes = changes.to_vec();
         let commit = at_once(move |tables, kernel, now| {
             // Only what enlists a collection is read in two steps, and so seen in part.
-            let enlists = changes.len() > 1
-                && changes.iter().any(|change| change.key == RecordKey::Directory);
+            let enlists =
+                changes.len() > 1 && changes.iter().any(|change| change.key.is_of_directory());
             let visible = if enlists { Self::visibility(kernel, now, within) } else { [now; 2] };
             let changes_metadata = |change: &Change| matches!(change.key, RecordKey::Collection(_));
             let indexed_at =
@@ -211,6 +212,12 @@ impl RecordStore for Endpoint {
         self.call(name, Kind::Write(None), add).await
     }
 
+    async fn raise(&self, group: Group) -> Result<Dated<()>, StoreError> {
+        let name = || format!("raise the count of {group}");
+        let raise = at_once(move |tables, _, _| tables.records.raise(group));
+        self.call(name, Kind::Write(None), raise).await
+    }
+
     async fn list(&self, list: List, after: Option<&str>) -> Result<ListPage<Listed>, StoreError> {
         let name = || format!("query the list {list:?} after {after:?}");
         let after = after.map(str::to_owned);
@@ -219,6 +226,19 @@ impl RecordStore for Endpoint {
             Ok(tables.list(list, after.as_deref(), most, now))
         });
         Ok(self.call(name, Kind::Read, query).await?.value)
+    }
+}
+
+#[async_trait]
+impl CollectionCatalog for Endpoint {
+    async fn collections(&self, after: Option<&str>) -> Result<ListPage<PartitionKey>, StoreError> {
+        let name = || format!("scan the metadata after {after:?}");
+        let after = after.map(str::to_owned);
+        let scan = at_once(move |tables, kernel, now| {
+            let most = kernel.draw(|random| random.index(3)) + 1;
+            Ok(tables.collections(after.as_deref(), most, now))
+        });
+        Ok(self.call(name, Kind::Read, scan).await?.value)
     }
 }
 

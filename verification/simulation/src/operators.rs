@@ -93,6 +93,26 @@ pub(crate) async fn change_dates(world: World, dates: RequestDates) {
     }
 }
 
+/// Has segments list what one item lists, and begins again whenever the command fails or is killed (protocol: "The
+/// directory").
+pub(crate) async fn convert(world: World) {
+    let rest = || world.kernel.draw(|random| random.any_scale(world.scenario.longest_rest));
+    world.rest(rest()).await;
+    loop {
+        let command = world.start(Role::Function, |directory| directory);
+        let catalog = world.network.endpoint(command.environment);
+        let convert = move |directory: Arc<Directory>, deadline| async move {
+            directory.pinned().convert(&catalog, deadline).await
+        };
+        let reply = world.call(&command, COMMAND_TIME, convert).await;
+        world.kernel.trace(|| format!("converts the directory: {reply:?}"));
+        world.rest(rest()).await;
+        if matches!(reply, Reply::Answer(Ok(_))) {
+            break;
+        }
+    }
+}
+
 /// Deletes items that may expire, as DynamoDB's time to live does: now and then, at any home, and on no condition.
 pub(crate) async fn expire_items(world: World) {
     let separator = world.settings().schema.separator;

@@ -83,6 +83,9 @@ fn play(world: &World, executor: &mut Executor) {
     if let Some(term) = world.scenario.next_term {
         ends.push(kernel.spawn(world.outside, operators::change_lease(world.clone(), term)));
     }
+    if world.scenario.begins_with_list {
+        ends.push(kernel.spawn(world.outside, operators::convert(world.clone())));
+    }
     if world.scenario.items_expire {
         kernel.spawn(world.outside, operators::expire_items(world.clone()));
     }

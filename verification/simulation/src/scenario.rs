@@ -138,6 +138,8 @@ pub(crate) struct Scenario {
     pub(crate) next_term: Option<Duration>,
     /// How writes are dated from some moment on.
     pub(crate) next_dates: Option<RequestDates>,
+    /// Whether an earlier version has set up the tables, so that an operator converts the directory meanwhile.
+    pub(crate) begins_with_list: bool,
     pub(crate) wall_skew: Duration,
     /// How late a request may be executed after it was signed.
     pub(crate) executed_within: Duration,
@@ -244,6 +246,7 @@ impl Scenario {
             replicas_lag_by: settle * if mutation == Some(Mutation::StaleReplicas) { 6 } else { 1 },
             dated_ahead_by: beyond(lifetime, Mutation::UncheckedDates),
             broken: mutation,
+            begins_with_list: mutation.is_none() && random.chance(300_000),
             settings,
             rates,
         }

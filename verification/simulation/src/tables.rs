@@ -7,7 +7,9 @@ use dynashard_core::ports::{
     Action, Arrival, BatchPage, Change, Condition, List, ListPage, Listed, MAX_KEYS_PER_BATCH_GET,
     Record, RecordKey, Seen, ShardPage, ShardQuery, StoreError, Transfer, Transferred, Write,
 };
-use dynashard_core::{DirectoryItem, Generation, Owner, Phase, Pinned, PinnedTime, StoredItem};
+use dynashard_core::{
+    DirectoryItem, Generation, Owner, Phase, Pinned, PinnedTime, Settings, StoredItem,
+};
 use dynashard_keys::{PartitionKey, PhysicalKey, PhysicalPartitionKey, SortKey};
 use dynashard_testkit::{Records, page};
 
@@ -17,8 +19,8 @@ pub(crate) struct Tables {
     shards: BTreeMap<PhysicalPartitionKey, BTreeMap<SortKey, Cell>>,
     pub(crate) records: Records,
     pub(crate) owner: Option<Owner>,
-    /// The last transaction that has enlisted a collection, while reads may see it in part.
-    enlisting: Option<Enlisting>,
+    /// The transactions that have enlisted collections, while reads may see them in part.
+    enlisting: Vec<Enlisting>,
     /// Which collections the index lists, as far as it shows.
     index: BTreeMap<PartitionKey, bool>,
     /// Changes of the index that are not visible yet.
@@ -42,20 +44,25 @@ struct Enlisting {
     metadata_visible: Duration,
     /// When they see the collection listed.
     list_visible: Duration,
-    before: Option<DirectoryItem>,
+    /// Where it is listed, and what was there before.
+    listed_in: RecordKey,
+    before: Option<Record>,
 }
 
 impl Enlisting {
-    /// Whether the transaction holds a record, which refuses other changes meanwhile.
+    /// When all of it shows.
+    fn is_over_at(&self) -> Duration {
+        self.metadata_visible.max(self.list_visible)
+    }
+
+    /// Whether the transaction holds a record, which refuses other changes until it shows its half.
     fn holds(&self, key: &RecordKey, now: Duration) -> bool {
-        now < self.metadata_visible.max(self.list_visible)
-            && match key {
-                RecordKey::Directory => true,
-                RecordKey::Collection(partition) | RecordKey::Job(partition) => {
-                    *partition == self.partition
-                }
-                _ => false,
+        match key {
+            RecordKey::Collection(partition) | RecordKey::Job(partition) => {
+                *partition == self.partition && now < self.metadata_visible
             }
+            key => *key == self.listed_in && now < self.list_visible,
+        }
     }
 }
 
@@ -303,10 +310,10 @@ impl Tables {
 
     /// The record that a strong read sees.
     pub(crate) fn record(&self, key: &RecordKey, now: Duration) -> Option<Record> {
-        if let Some(enlisting) = &self.enlisting {
+        for enlisting in &self.enlisting {
             match key {
-                RecordKey::Directory if now < enlisting.list_visible => {
-                    return enlisting.before.clone().map(Record::Directory);
+                key if *key == enlisting.listed_in && now < enlisting.list_visible => {
+                    return enlisting.before.clone();
                 }
                 RecordKey::Collection(of) | RecordKey::Job(of)
                     if *of == enlisting.partition && now < enlisting.metadata_visible =>
@@ -329,12 +336,15 @@ impl Tables {
         now: Duration,
     ) -> Result<(), StoreError> {
         let is_held = |Change { key, .. }: &Change| {
-            self.enlisting.as_ref().is_some_and(|enlisting| enlisting.holds(key, now))
+            self.enlisting.iter().any(|enlisting| enlisting.holds(key, now))
         };
         if changes.iter().any(is_held) {
             return Err(StoreError::Conflict);
         }
-        let before = self.records.get::<DirectoryItem>(&());
+        self.enlisting.retain(|enlisting| now < enlisting.is_over_at());
+        let listing = changes.iter().find(|change| change.key.is_of_directory());
+        let listing = listing.map(|change| &change.key);
+        let listing = listing.map(|key| (key.clone(), self.records.read(key).cloned()));
         self.records.commit(changes)?;
         let [metadata_visible, list_visible] = self.by_the_answer(visible);
         for Change { key, seen, next } in changes {
@@ -346,10 +356,17 @@ impl Tables {
                     if was_in_move && next.phase == Phase::Stable {
                         self.closed.insert((partition.clone(), next.generation), now);
                     }
-                    if *seen == Seen::Nothing {
-                        let (partition, before) = (partition.clone(), before.clone());
-                        self.enlisting =
-                            Some(Enlisting { partition, metadata_visible, list_visible, before });
+                    if *seen == Seen::Nothing
+                        && let Some((listed_in, before)) = listing.clone()
+                    {
+                        let partition = partition.clone();
+                        self.enlisting.push(Enlisting {
+                            partition,
+                            metadata_visible,
+                            list_visible,
+                            listed_in,
+                            before,
+                        });
                     }
                     self.changed.push((partition.clone(), 0));
                     let last = self.index_lag.back().map(|(last, ..)| *last);
@@ -387,6 +404,27 @@ impl Tables {
         let listed = self.index.iter().filter(|(_, needs)| **needs);
         let listed = listed.map(|(of, _)| Listed { partition: of.clone(), decisions: None });
         page(listed, key, after, most)
+    }
+
+    /// The keys of all collections that strong reads see now, in pages of `most`.
+    pub(crate) fn collections(
+        &self,
+        after: Option<&str>,
+        most: usize,
+        now: Duration,
+    ) -> ListPage<PartitionKey> {
+        let collections = self.records.iter().filter_map(|(key, _)| match key {
+            RecordKey::Collection(of) if self.record(key, now).is_some() => Some(of.clone()),
+            _ => None,
+        });
+        page(collections, ToString::to_string, after, most)
+    }
+
+    /// Has one item list collections, as an earlier version has pinned it.
+    pub(crate) fn begin_with_list(&mut self, settings: &Settings) {
+        let pinned = Pinned { format: Pinned::LISTED, ..Pinned::of(settings) };
+        let directory = DirectoryItem::default().with_pinned(pinned);
+        self.records.place(RecordKey::Directory, Some(Record::Directory(directory)));
     }
 
     /// Whether nothing is left for the rebalancer to do.

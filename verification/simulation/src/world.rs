@@ -57,6 +57,9 @@ impl World {
         let outside = kernel.add_environment(|random| {
             Environment::start(Role::World, random, Duration::ZERO, Duration::ZERO)
         });
+        if scenario.begins_with_list {
+            network.tables().begin_with_list(&scenario.settings);
+        }
         let scenario = Arc::new(scenario);
         Self { kernel, network, scenario, history: Arc::default(), outside }
     }

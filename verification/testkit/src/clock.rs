@@ -149,9 +149,10 @@ impl Future for Sleep {
         let left = self.until.saturating_sub(state.boot);
         if !left.is_zero() {
             // A set of futures polls few that wake themselves before it lets others on, so one sleeper may be polled twice
-            // before another is at all. In two turns of all sleepers everybody had one; without activity, they all wait.
+            // before another is at all, and four times in a set of sets. In four turns of all sleepers everybody had one;
+            // without activity, they all wait.
             state.idle_polls += 1;
-            let all_wait = state.idle_polls > 2 * state.sleeps.len();
+            let all_wait = state.idle_polls > 4 * state.sleeps.len();
             let is_earliest = state.sleeps.values().all(|until| *until >= self.until);
             if !all_wait || !is_earliest {
                 context.waker().wake_by_ref();

@@ -10,7 +10,7 @@ use dynashard_core::ports::{
     ListPage, Listed, Metered, Record, RecordKey, RecordStore, ShardPage, ShardQuery, StoreError,
     Transfer, Transferred, Write,
 };
-use dynashard_core::{Addition, Fields, Ledger, LedgerKind, Owner, StoredItem, Throttle};
+use dynashard_core::{Addition, Fields, Group, Ledger, LedgerKind, Owner, StoredItem, Throttle};
 use dynashard_keys::{PartitionKey, PhysicalKey, PhysicalPartitionKey};
 
 use crate::ManualClock;
@@ -67,6 +67,10 @@ pub enum Operation {
     LaneCall,
     /// [`RecordStore::commit`] of the removal of one
     LaneRemoval,
+    /// [`RecordStore::read`] of a segment of the directory
+    SegmentGet,
+    /// [`RecordStore::raise`]
+    Raise,
     /// [`RecordStore::commit`] of decisions
     DecisionsSave,
     /// [`RecordStore::add`]
@@ -89,6 +93,7 @@ impl Operation {
     fn of_read(key: &RecordKey) -> Self {
         match key {
             RecordKey::Directory => Self::DirectoryGet,
+            RecordKey::Segment(_) => Self::SegmentGet,
             RecordKey::Collection(_) => Self::MetadataGet,
             RecordKey::Job(_) | RecordKey::Lane(..) => Self::JobGet,
             RecordKey::Ledger(..) => Self::LedgerGet,
@@ -100,7 +105,7 @@ impl Operation {
     fn of_commit(changes: &[Change]) -> Self {
         match changes {
             [Change { key, next, .. }] => match key {
-                RecordKey::Directory => Self::DirectorySave,
+                RecordKey::Directory | RecordKey::Segment(_) => Self::DirectorySave,
                 RecordKey::Collection(_) | RecordKey::Ledger(..) => Self::MetadataUpdate,
                 RecordKey::Job(_) => Self::JobSave,
                 RecordKey::Lane(..) if next.is_none() => Self::LaneRemoval,
@@ -108,7 +113,7 @@ impl Operation {
                 RecordKey::Decisions(_) => Self::DecisionsSave,
                 RecordKey::Grant(_) => Self::GrantSave,
             },
-            _ if changes.iter().any(|change| change.key == RecordKey::Directory) => Self::Enlist,
+            _ if changes.iter().any(|change| change.key.is_of_directory()) => Self::Enlist,
             _ if changes.iter().any(|change| change.next.is_none()) => Self::Finish,
             _ => Self::Begin,
         }
@@ -405,6 +410,10 @@ impl<S: RecordStore> RecordStore for Faulty<S> {
     ) -> Result<Dated<Ledger>, StoreError> {
         let request = self.store.add(partition, kind, addition);
         self.perform(Operation::LedgerUpdate, request).await
+    }
+
+    async fn raise(&self, group: Group) -> Result<Dated<()>, StoreError> {
+        self.perform(Operation::Raise, self.store.raise(group)).await
     }
 
     async fn list(&self, list: List, after: Option<&str>) -> Result<ListPage<Listed>, StoreError> {

@@ -9,8 +9,8 @@ use dynashard_core::ports::{
     ShardPage, ShardQuery, SortRange, StoreError, Transfer, Transferred, Write,
 };
 use dynashard_core::{
-    Addition, CollectionMetadata, DirectoryItem, Fields, Job, Ledger, LedgerKind, Owner, Pinned,
-    StoredItem, TableSchema, Throttle,
+    Addition, CollectionMetadata, DirectoryItem, Fields, Group, Job, KeyHash, Ledger, LedgerKind,
+    Owner, Pinned, Segment, SegmentId, StoredItem, TableSchema, Throttle,
 };
 use dynashard_keys::{
     Number, PartitionKey, PhysicalKey, PhysicalPartitionKey, SortKey, SortKeyType,
@@ -75,6 +75,8 @@ pub struct Requests {
     pub queries: u64,
     /// `GetItem` of the directory item.
     pub directory_gets: u64,
+    /// `GetItem` of segments of the directory.
+    pub segment_gets: u64,
     /// `GetItem` of metadata items.
     pub metadata_gets: u64,
     /// `UpdateItem` on the metadata table, those whose condition failed included.
@@ -87,6 +89,8 @@ pub struct Requests {
     pub metadata_queries: u64,
     /// `Scan` of the metadata table.
     pub metadata_scans: u64,
+    /// `UpdateItem` on counters of the directory.
+    pub raises: u64,
     /// `UpdateItem` on ledgers.
     pub ledger_updates: u64,
     /// `GetItem` of ledgers.
@@ -106,20 +110,23 @@ impl Requests {
             batch_gets,
             queries,
             directory_gets,
+            segment_gets,
             metadata_gets,
             metadata_updates,
             metadata_transactions,
             jobs,
             metadata_queries,
             metadata_scans,
+            raises,
             ledger_updates,
             ledger_gets,
             decisions,
         } = self;
         let items = gets + writes + gets_of_both + transfers + batch_gets + queries;
-        let metadata = directory_gets + metadata_gets + metadata_updates + metadata_queries;
+        let directory = directory_gets + segment_gets + raises;
+        let metadata = metadata_gets + metadata_updates + metadata_queries;
         let heat = ledger_updates + ledger_gets + decisions;
-        items + metadata + metadata_transactions + jobs + metadata_scans + heat
+        items + directory + metadata + metadata_transactions + jobs + metadata_scans + heat
     }
 }
 
@@ -127,6 +134,7 @@ impl Requests {
     fn of_read(&mut self, key: &RecordKey) -> &mut u64 {
         match key {
             RecordKey::Directory => &mut self.directory_gets,
+            RecordKey::Segment(_) => &mut self.segment_gets,
             RecordKey::Collection(_) | RecordKey::Grant(_) => &mut self.metadata_gets,
             RecordKey::Job(_) | RecordKey::Lane(..) => &mut self.jobs,
             RecordKey::Ledger(..) => &mut self.ledger_gets,
@@ -223,17 +231,39 @@ impl MemoryStore {
     /// If the directory is full.
     pub fn place_metadata(&self, metadata: CollectionMetadata) {
         let directory = self.stored_directory();
-        if !directory.lists(&metadata.partition) {
+        if directory.groups().is_some() {
+            let hash = KeyHash::of(&metadata.partition);
+            let mut state = self.lock();
+            state.records.commit(&[Change::listing(hash)]).expect("no condition");
+            state.records.raise(hash.segment().group()).expect("a root");
+        } else if !directory.lists(&metadata.partition) {
             self.place_directory(directory.with(&metadata.partition).expect("room"));
         }
         self.place_unlisted_metadata(metadata);
     }
 
-    /// Fills the directory with as many other collections as it can list.
-    pub fn fill_directory(&self) {
-        let hashes = (0..).take(DirectoryItem::MAX_COLLECTIONS).collect();
-        let pinned = self.stored_directory().pinned;
-        self.place_directory(DirectoryItem::stored(1, hashes, pinned).unwrap_or_default());
+    /// Leaves no room in the directory for this collection.
+    ///
+    /// # Panics
+    ///
+    /// If the directory is a root that is gone.
+    pub fn fill_directory(&self, partition: &PartitionKey) {
+        let directory = self.stored_directory();
+        if directory.groups().is_none() {
+            let hashes = (0..).take(DirectoryItem::MAX_COLLECTIONS).collect();
+            let full = DirectoryItem::stored(1, hashes, None, directory.pinned);
+            return self.place_directory(full.unwrap_or_default());
+        }
+        let hash = KeyHash::of(partition);
+        let others = (0_u64..).map(|n| {
+            let mut bytes = hash.bytes();
+            bytes[KeyHash::BYTES - 8..].copy_from_slice(&n.to_be_bytes());
+            KeyHash::stored(bytes)
+        });
+        let full = Segment::of(others.take(Segment::MAX_COLLECTIONS));
+        let mut state = self.lock();
+        state.records.commit(&[Change::of_segment(hash.segment(), full)]).expect("no condition");
+        state.records.raise(hash.segment().group()).expect("a root");
     }
 
     /// Pins settings, in place of what is pinned.
@@ -290,6 +320,64 @@ impl MemoryStore {
     /// The directory item.
     pub fn stored_directory(&self) -> DirectoryItem {
         self.lock().records.get(&()).unwrap_or_default()
+    }
+
+    /// Whether a collection is listed.
+    pub fn lists(&self, partition: &PartitionKey) -> bool {
+        let hash = KeyHash::of(partition);
+        let segment = self.lock().records.get::<Segment>(&hash.segment());
+        self.stored_directory().lists(partition)
+            || segment.is_some_and(|segment| segment.lists(hash))
+    }
+
+    /// Puts the metadata of many collections, as long as nobody looks.
+    pub fn place_listed(&self, all: impl Iterator<Item = CollectionMetadata>) {
+        let mut root = self.stored_directory();
+        let mut segments = BTreeMap::<_, Vec<_>>::new();
+        for metadata in all {
+            let hash = KeyHash::of(&metadata.partition);
+            segments.entry(hash.segment()).or_default().push((hash, metadata));
+        }
+        if root.groups().is_none() {
+            let listed = segments.values().flatten().map(|(_, metadata)| &metadata.partition);
+            let mut hashes = listed.map(DirectoryItem::hash_of).collect::<Vec<_>>();
+            hashes.sort_unstable();
+            root = DirectoryItem::stored(1, hashes, None, root.pinned).unwrap_or_default();
+        }
+        for (of, listed) in segments {
+            if root.groups().is_some() {
+                root = root.raised(of.group()).unwrap_or_default();
+                let segment = Segment::of(listed.iter().map(|(hash, _)| *hash));
+                self.lock().records.place(RecordKey::Segment(of), Some(Record::Segment(segment)));
+            }
+            for (_, metadata) in listed {
+                self.place_unlisted_metadata(metadata);
+            }
+        }
+        self.place_directory(root);
+    }
+
+    /// As [`MemoryStore::place_metadata`], of which the root does not tell.
+    ///
+    /// # Panics
+    ///
+    /// Never: a segment is changed on no condition.
+    pub fn place_unannounced_metadata(&self, metadata: CollectionMetadata) {
+        let listing = Change::listing(KeyHash::of(&metadata.partition));
+        self.lock().records.commit(&[listing]).expect("no condition");
+        self.place_unlisted_metadata(metadata);
+    }
+
+    /// What a segment of the directory lists.
+    pub fn stored_segment(&self, of: SegmentId) -> Segment {
+        self.lock().records.get(&of).unwrap_or_default()
+    }
+
+    /// How often the segments of a collection's group have changed, as the root counts.
+    pub fn count_of(&self, partition: &PartitionKey) -> Option<u64> {
+        let directory = self.stored_directory();
+        let group = KeyHash::of(partition).segment().group();
+        Some(directory.groups()?.get(&group).copied().unwrap_or_default())
     }
 
     /// The metadata item of a collection.
@@ -632,6 +720,13 @@ impl RecordStore for MemoryStore {
         state.requests.ledger_updates += 1;
         let value = state.records.add(partition, kind, addition);
         Ok(Dated { value, server_secs: self.clock.now().server_secs })
+    }
+
+    async fn raise(&self, group: Group) -> Result<Dated<()>, StoreError> {
+        let mut state = self.lock();
+        state.requests.raises += 1;
+        state.records.raise(group)?;
+        Ok(Dated { value: (), server_secs: self.clock.now().server_secs })
     }
 
     async fn list(&self, list: List, after: Option<&str>) -> Result<ListPage<Listed>, StoreError> {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use dynashard_core::ports::{Change, List, Listed, Record, RecordKey, StoreError, Stored};
-use dynashard_core::{Addition, Ledger, LedgerKind};
+use dynashard_core::{Addition, DirectoryItem, Group, Ledger, LedgerKind};
 use dynashard_keys::PartitionKey;
 
 /// Records by their keys, changed as DynamoDB changes them.
@@ -40,7 +40,8 @@ impl Records {
             return Err(StoreError::ConditionFailed { existing: None });
         }
         for Change { key, next, .. } in changes {
-            self.place(key.clone(), next.clone());
+            let next = next.clone().map(|next| next.over(self.0.get(key)));
+            self.place(key.clone(), next);
         }
         Ok(())
     }
@@ -57,6 +58,14 @@ impl Records {
         ledger.apply(addition);
         self.place(Ledger::key(&of), Some(Record::Ledger(ledger.clone())));
         ledger
+    }
+
+    /// Raises the counter of a group in the root of the directory.
+    pub fn raise(&mut self, group: Group) -> Result<(), StoreError> {
+        let raised = self.get::<DirectoryItem>(&()).and_then(|root| root.raised(group));
+        let raised = raised.ok_or(StoreError::ConditionFailed { existing: None })?;
+        self.place(RecordKey::Directory, Some(Record::Directory(raised)));
+        Ok(())
     }
 
     /// What a list holds, in the order of the keys.

@@ -5,8 +5,9 @@ use std::time::Duration;
 use aws_sdk_dynamodb::primitives::Blob;
 use aws_sdk_dynamodb::types::AttributeValue;
 use dynashard_core::ports::StoreError;
-use dynashard_core::{DirectoryItem, Pinned, PinnedTime, TableSchema};
+use dynashard_core::{Counters, DirectoryItem, Group, Pinned, PinnedTime, TableSchema};
 
+use crate::attributes::number;
 use crate::records::codec::{Field, Fill, Item, Reader};
 
 /// What must be as it was seen.
@@ -14,7 +15,10 @@ pub(super) const LOCK: &[&str] = &["rev"];
 
 /// The hashes of the keys that have metadata: 8 bytes of each, big-endian, in order. Left out if there
 /// are none.
-const COLLECTIONS: &str = "collections";
+pub(super) const COLLECTIONS: &str = "collections";
+
+/// The map of the counters of groups of segments, each by its name. It stands in place of the hashes.
+pub(super) const GROUPS: &str = "_ds_groups";
 
 /// The pinned settings: a map of what follows.
 const SETTINGS: &str = "settings";
@@ -41,6 +45,7 @@ const SIGNATURE_AGE: &str = "signature_age_secs";
 
 const WHAT: &str = "the directory item";
 
+/// All but the counters, which go on whatever else is changed.
 pub(super) fn encode(directory: &DirectoryItem) -> Item {
     let mut item = Item::new();
     item.put("rev", &directory.rev);
@@ -50,17 +55,43 @@ pub(super) fn encode(directory: &DirectoryItem) -> Item {
     item
 }
 
+/// The counters, for an item that had none.
+pub(super) fn encode_groups(groups: &Counters) -> AttributeValue {
+    let counters = groups.iter().map(|(group, counter)| (group.to_string(), number(*counter)));
+    AttributeValue::M(counters.collect())
+}
+
+fn decode_groups(fields: Reader<'_>) -> Result<Counters, StoreError> {
+    let counter = |name: &String| {
+        let group = Group::named(name).ok_or_else(|| fields.wrong(name, "is no group"))?;
+        Ok((group, fields.get(name)?))
+    };
+    fields.item.keys().map(counter).collect()
+}
+
 pub(super) fn decode(item: &Item) -> Result<DirectoryItem, StoreError> {
     let fields = Reader { what: WHAT, item };
     let rev = fields.get("rev")?;
     if rev == 0 {
         return Err(fields.wrong("rev", "is not a positive number"));
     }
-    let Hashes(hashes) = fields.or_default(COLLECTIONS)?;
     let settings = item.contains_key(SETTINGS).then(|| fields.map(SETTINGS)).transpose()?;
     let pinned = settings.map(decode_pinned).transpose()?;
-    DirectoryItem::stored(rev, hashes, pinned)
-        .ok_or_else(|| fields.wrong(COLLECTIONS, "does not hold its hashes in order"))
+    // A later format may have other attributes beside, and is refused by its number.
+    if pinned.as_ref().is_some_and(|pinned| !Pinned::FORMATS.contains(&pinned.format)) {
+        return Ok(DirectoryItem::stored(rev, Vec::new(), None, pinned).unwrap_or_default());
+    }
+    let Hashes(hashes) = fields.or_default(COLLECTIONS)?;
+    let groups = item.contains_key(GROUPS).then(|| fields.map(GROUPS)).transpose()?;
+    let groups = groups.map(decode_groups).transpose()?;
+    if let Some(pinned) = &pinned
+        && pinned.has_segments() != groups.is_some()
+    {
+        return Err(fields.wrong(GROUPS, format!("does not go with format {}", pinned.format)));
+    }
+    DirectoryItem::stored(rev, hashes, groups, pinned).ok_or_else(|| {
+        fields.wrong(COLLECTIONS, "does not hold its hashes in order, or is beside groups")
+    })
 }
 
 fn encode_pinned(pinned: &Pinned) -> Item {
@@ -146,8 +177,6 @@ impl Field for Hashes {
 
 #[cfg(test)]
 mod tests {
-    use crate::attributes::number;
-
     use super::*;
 
     fn bytes(bytes: &[u8]) -> AttributeValue {
@@ -204,10 +233,10 @@ mod tests {
 
     #[test]
     fn settings_of_another_format_are_known_by_it_alone() {
-        let settings = Item::from([(FORMAT.to_owned(), number(3))]);
+        let settings = Item::from([(FORMAT.to_owned(), number(4))]);
         let item = [("rev", number(1)), (SETTINGS, AttributeValue::M(settings))];
         let item = item.map(|(name, value)| (name.to_owned(), value));
         let read = decode(&Item::from(item)).expect("whatever it means");
-        assert_eq!(read.pinned.map(|pinned| pinned.format), Some(3));
+        assert_eq!(read.pinned.map(|pinned| pinned.format), Some(4));
     }
 }

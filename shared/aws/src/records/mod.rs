@@ -11,18 +11,21 @@ use std::collections::HashMap;
 use async_trait::async_trait;
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::error::BuildError;
+use aws_sdk_dynamodb::primitives::Blob;
 use aws_sdk_dynamodb::types::{AttributeValue, Delete, ReturnValue, TransactWriteItem, Update};
 use dynashard_core::ports::{
     Change, CollectionCatalog, Dated, List, ListPage, Listed, Record, RecordKey, RecordStore, Seen,
     StoreError,
 };
-use dynashard_core::{Addition, Counted, DecisionHistory, Ledger, LedgerKind, TableSchema};
+use dynashard_core::{
+    Addition, Counted, DecisionHistory, Group, KeyHash, Ledger, LedgerKind, Segment, TableSchema,
+};
 use dynashard_keys::{PartitionKey, RESERVED_PREFIX};
 
 use crate::attributes::number;
 use crate::error::{Refused, of_read, of_write};
 use crate::interceptors::DateProbe;
-use crate::records::codec::{Fill, Item, Reader};
+use crate::records::codec::{Field, Fill, Item, Reader};
 pub use collection::ACTIVE as ACTIVE_INDEX_PARTITION;
 pub use ledgers::DECISIONS_INDEX_PARTITION;
 
@@ -33,6 +36,9 @@ pub const ACTIVE_INDEX: &str = "active";
 /// The sparse index of decisions. It is one of its own, so that no number of decisions gets in the way of a change. Must
 /// be kept as the template has it.
 pub const DECISIONS_INDEX: &str = "decisions";
+
+/// The hashes of a segment: a set of binary values. Must be kept stable.
+const KEYS: &str = "_ds_keys";
 
 /// The collections that were enlisted under a grant. Must be kept stable.
 const COUNTED: &str = "collections";
@@ -118,6 +124,26 @@ impl RecordStore for DynamoRecordStore {
         Ok(Dated { value: ledgers::decode_ledger(item), server_secs: date.secs() })
     }
 
+    async fn raise(&self, group: Group) -> Result<Dated<()>, StoreError> {
+        let date = DateProbe::default();
+        self.client
+            .update_item()
+            .table_name(&self.table)
+            .key(&self.partition_key_name, text(&RecordKey::Directory))
+            .update_expression("SET #groups.#group = if_not_exists(#groups.#group, :zero) + :one")
+            .condition_expression("attribute_exists(#groups)")
+            .expression_attribute_names("#groups", directory::GROUPS)
+            .expression_attribute_names("#group", group.to_string())
+            .expression_attribute_values(":zero", number(0))
+            .expression_attribute_values(":one", number(1))
+            .customize()
+            .interceptor(date.clone())
+            .send()
+            .await
+            .map_err(|e| not_as_seen(of_write(&e)))?;
+        Ok(Dated { value: (), server_secs: date.secs() })
+    }
+
     async fn list(&self, list: List, after: Option<&str>) -> Result<ListPage<Listed>, StoreError> {
         let (index, attribute, value) = match list {
             List::Resharding => (ACTIVE_INDEX, ACTIVE_INDEX_PARTITION, ACTIVE_INDEX_PARTITION),
@@ -188,7 +214,7 @@ impl DynamoRecordStore {
         let mut condition = Condition::of(seen, &self.partition_key_name);
         let part = TransactWriteItem::builder();
         let part = if let Some(next) = next {
-            let expression = condition.update_to(next);
+            let expression = condition.update_to(seen, next);
             let update = Update::builder()
                 .table_name(&self.table)
                 .key(&self.partition_key_name, text(key))
@@ -242,6 +268,11 @@ impl DynamoRecordStore {
         item.remove(&self.partition_key_name);
         Ok(match key {
             RecordKey::Directory => Record::Directory(directory::decode(&item)?),
+            RecordKey::Segment(_) => {
+                let what = "a segment of the directory";
+                let Hashes(segment) = Reader { what, item: &item }.get(KEYS)?;
+                Record::Segment(segment)
+            }
             RecordKey::Collection(of) => Record::Collection(collection::decode(of, &item)?),
             RecordKey::Job(of) => Record::Job(job::decode(of, &item)?),
             RecordKey::Lane(..) => {
@@ -320,8 +351,22 @@ impl Condition {
 
     /// The expression that makes the record `next` of nothing, or of another one of its kind. What software of a later version has
     /// added stays.
-    fn update_to(&mut self, next: &Record) -> String {
-        let item = encode(next);
+    fn update_to(&mut self, seen: &Seen, next: &Record) -> String {
+        let mut item = encode(next);
+        match (seen, next) {
+            (_, Record::Segment(_)) => {
+                self.values.extend(item.remove(KEYS).map(|keys| (":keys".to_owned(), keys)));
+                return format!("ADD {} :keys", self.name(KEYS));
+            }
+            // Counters are made with the first, and never put in place of others.
+            (seen, Record::Directory(next)) => {
+                let had = matches!(seen, Seen::Record(seen)
+                    if matches!(&**seen, Record::Directory(seen) if seen.groups().is_some()));
+                let groups = next.groups().filter(|_| !had).map(directory::encode_groups);
+                item.extend(groups.map(|groups| (directory::GROUPS.to_owned(), groups)));
+            }
+            _ => {}
+        }
         let is_gone = |name: &&&str| !item.contains_key(**name);
         let removes = optional(next).iter().filter(is_gone);
         let removes = removes.map(|name| self.name(name)).collect::<Vec<_>>();
@@ -358,6 +403,11 @@ fn encode(record: &Record) -> Item {
             item.put_unless_default(COUNTED, hashes);
             item
         }
+        Record::Segment(segment) => {
+            let mut item = Item::new();
+            item.put(KEYS, &Hashes(segment.clone()));
+            item
+        }
         // Ledgers are added to, and never changed.
         Record::Ledger(_) => Item::new(),
     }
@@ -372,7 +422,7 @@ fn lock(record: &Record) -> Vec<(&'static str, Option<AttributeValue>)> {
         Record::Job(_) => job::LOCK,
         Record::Decisions(_) => ledgers::LOCK,
         Record::Grant(_) => return vec![(COUNTED, encode(record).remove(COUNTED))],
-        Record::Call(_) | Record::Ledger(_) => &[],
+        Record::Call(_) | Record::Ledger(_) | Record::Segment(_) => &[],
     };
     names.iter().copied().zip(record.lock().into_iter().map(|value| Some(number(value)))).collect()
 }
@@ -381,7 +431,28 @@ fn lock(record: &Record) -> Vec<(&'static str, Option<AttributeValue>)> {
 fn optional(record: &Record) -> &'static [&'static str] {
     match record {
         Record::Collection(_) => collection::OPTIONAL,
+        // A conversion takes them away.
+        Record::Directory(_) => &[directory::COLLECTIONS],
         _ => &[],
+    }
+}
+
+/// What a segment lists, as a set of binary values.
+struct Hashes(Segment);
+
+impl Field for Hashes {
+    fn encode(&self) -> AttributeValue {
+        let hashes = self.0.hashes().map(|hash| Blob::new(hash.bytes()));
+        AttributeValue::Bs(hashes.collect())
+    }
+
+    fn decode(value: &AttributeValue) -> Result<Self, String> {
+        let hashes = value.as_bs().map_err(|_| "is not a set of binary values")?;
+        let hashes = hashes.iter().map(|hash| <[u8; KeyHash::BYTES]>::try_from(hash.as_ref()));
+        let hashes = hashes.collect::<Result<Vec<_>, _>>();
+        let hashes =
+            hashes.map_err(|_| format!("holds a value that has not {} bytes", KeyHash::BYTES))?;
+        Ok(Self(Segment::of(hashes.into_iter().map(KeyHash::stored))))
     }
 }
 

@@ -1,38 +1,58 @@
-//! The directory item: which collections have metadata, as a filter of hashes, and the settings that are pinned.
+//! The directory item: the root of the segments that list which collections have metadata, and the settings that are pinned.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use dynashard_keys::PartitionKey;
 use xxhash_rust::xxh64::xxh64;
 
 use crate::model::pinned::Pinned;
+use crate::model::segment::Group;
 
-/// The directory item: which collections have a metadata item at all. All others have one shard, and
-/// cost nothing in the metadata table (protocol: "The directory"). And the settings that all functions
-/// must agree on (protocol: "Pinned settings").
+/// The directory item: what tells which collections have a metadata item at all. All others have one shard, and cost nothing in
+/// the metadata table (protocol: "The directory"). And the settings that all functions must agree on (protocol: "Pinned
+/// settings").
 ///
-/// No collection is ever taken out of it.
+/// It counts how often each group of [segments](crate::model::segment::Segment) has changed, which list the collections. That of
+/// an earlier version lists them itself, until an operator converts it. No collection is ever taken out.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct DirectoryItem {
-    /// The optimistic lock: every change raises it. 0 where nothing was stored yet.
+    /// The optimistic lock: every change raises it but those of the counters. 0 where nothing was stored yet.
     pub rev: u64,
     /// What is pinned, if a function that may pin it was ever started.
     pub pinned: Option<Pinned>,
-    /// In order, each once.
+    /// What it lists itself, in order, each once.
     hashes: Arc<[u64]>,
+    /// None where it lists collections itself.
+    groups: Option<Arc<Counters>>,
 }
+
+/// How often the segments of each group have changed. A group that is not here has none that was.
+pub type Counters = BTreeMap<Group, u64>;
 
 impl DirectoryItem {
     /// Its key in the metadata table. Must be kept stable.
     pub const KEY: &str = "_ds_directory";
 
-    /// How many collections it may list: each takes 8 of the 400 KB of an item.
+    /// How many collections it may list itself: each takes 8 of the 400 KB of an item.
     pub const MAX_COLLECTIONS: usize = 50_000;
 
-    /// An item as it was stored, or `None` if its hashes are not in order.
-    pub fn stored(rev: u64, hashes: Vec<u64>, pinned: Option<Pinned>) -> Option<Self> {
+    /// An item as it was stored, or `None` if its hashes are not in order, or beside counters.
+    pub fn stored(
+        rev: u64,
+        hashes: Vec<u64>,
+        groups: Option<Counters>,
+        pinned: Option<Pinned>,
+    ) -> Option<Self> {
         let in_order = hashes.is_sorted_by(|one, next| one < next);
-        in_order.then(|| Self { rev, pinned, hashes: hashes.into() })
+        let is_one_form = hashes.is_empty() || groups.is_none();
+        let (hashes, groups) = (hashes.into(), groups.map(Arc::new));
+        (in_order && is_one_form).then_some(Self { rev, pinned, hashes, groups })
+    }
+
+    /// How often each group of segments has changed, or `None` if the item lists collections itself.
+    pub fn groups(&self) -> Option<&Counters> {
+        self.groups.as_deref()
     }
 
     /// The hashes of the keys of all collections that it lists, in order.
@@ -41,7 +61,7 @@ impl DirectoryItem {
     }
 
     /// What a collection is listed by.
-    pub(crate) fn hash_of(partition: &PartitionKey) -> u64 {
+    pub fn hash_of(partition: &PartitionKey) -> u64 {
         hash(partition)
     }
 
@@ -63,14 +83,44 @@ impl DirectoryItem {
             if let Err(at) = hashes.binary_search(&hash(partition)) {
                 hashes.insert(at, hash(partition));
             }
-            Self { rev: self.rev + 1, pinned: self.pinned.clone(), hashes: hashes.into() }
+            Self { rev: self.rev + 1, hashes: hashes.into(), ..self.clone() }
         })
     }
 
-    /// The item with these settings pinned.
+    /// The item with these settings pinned. One that lists collections stays so, in the format for that.
     #[must_use]
     pub fn with_pinned(&self, pinned: Pinned) -> Self {
-        Self { rev: self.rev + 1, pinned: Some(pinned), hashes: Arc::clone(&self.hashes) }
+        let lists = self.groups.is_none() && !self.hashes.is_empty();
+        let pinned = if lists { pinned.without_segments() } else { pinned };
+        let groups = pinned.has_segments().then(|| self.groups.clone().unwrap_or_default());
+        Self { rev: self.rev + 1, pinned: Some(pinned), groups, hashes: Arc::clone(&self.hashes) }
+    }
+
+    /// The root of segments in place of an item that lists collections, all of which are in segments of these groups. `None` while
+    /// nothing is pinned.
+    #[must_use]
+    pub(crate) fn converted(&self, groups: BTreeSet<Group>) -> Option<Self> {
+        let pinned = self.pinned.clone().map(Pinned::with_segments)?;
+        let groups = groups.into_iter().map(|group| (group, 1)).collect();
+        let groups = Some(Arc::new(groups));
+        Some(Self { rev: self.rev + 1, pinned: Some(pinned), hashes: Arc::default(), groups })
+    }
+
+    /// The item after a change of a segment of this group, which raises nothing else. `None` where it counts none.
+    #[must_use]
+    pub fn raised(&self, group: Group) -> Option<Self> {
+        let mut groups = Counters::clone(self.groups.as_ref()?);
+        *groups.entry(group).or_default() += 1;
+        Some(Self { groups: Some(Arc::new(groups)), ..self.clone() })
+    }
+
+    /// The item with the counters of another: they go on whatever else is changed.
+    #[must_use]
+    pub(crate) fn counting_as(self, other: &Self) -> Self {
+        match (&self.groups, &other.groups) {
+            (Some(_), Some(groups)) => Self { groups: Some(Arc::clone(groups)), ..self },
+            _ => self,
+        }
     }
 }
 
@@ -95,9 +145,9 @@ mod tests {
         assert_eq!((two.rev, two.hashes().len()), (3, 2));
         assert!(["EWR", "JFK"].iter().all(|name| two.lists(&partition(name))));
         assert!(!two.lists(&partition("LGA")) && !one.lists(&partition("JFK")));
-        assert_eq!(DirectoryItem::stored(3, two.hashes().to_vec(), None), Some(two));
-        assert_eq!(DirectoryItem::stored(1, vec![2, 1], None), None);
-        assert_eq!(DirectoryItem::stored(1, vec![1, 1], None), None);
+        assert_eq!(DirectoryItem::stored(3, two.hashes().to_vec(), None, None), Some(two));
+        assert_eq!(DirectoryItem::stored(1, vec![2, 1], None, None), None);
+        assert_eq!(DirectoryItem::stored(1, vec![1, 1], None, None), None);
     }
 
     #[test]
@@ -109,7 +159,7 @@ mod tests {
     #[test]
     fn a_full_directory_takes_no_more() {
         let full = (0..50_000).collect::<Vec<u64>>();
-        let full = DirectoryItem::stored(1, full, None).expect("in order");
+        let full = DirectoryItem::stored(1, full, None, None).expect("in order");
         assert_eq!(full.with(&partition("EWR")), None);
     }
 }

@@ -330,7 +330,7 @@ codes! {
     SettingsMismatch = "settings_mismatch", Unavailable,
         "tell the operator: nothing was done, and `detail` says which settings differ from the \
          [pinned](COMMANDS.md#settings) ones";
-    /// The directory lists as many collections as it can, so that no further one can get several shards.
+    /// The segment of the directory that is to list the collection is full, or the one item of an older stack. So it cannot get several shards.
     DirectoryFull = "directory_full", Conflict,
         "tell the operator. Items are read and written as before";
     /// As many collections were enlisted under the caller's grant as it allows.

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::num::NonZeroU32;
 
 /// What lets a caller touch collections, and how many of them the caller may have enlisted: a collection that the
-/// directory lists stays there for good, and every environment carries the directory.
+/// directory lists stays there for good.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Grant {
     digest: String,
@@ -28,7 +28,7 @@ impl Grant {
     }
 }
 
-/// The collections that were enlisted under a grant, by the hashes by which the directory lists them.
+/// The collections that were enlisted under a grant, by the first half of their [`KeyHash`](crate::KeyHash)es.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Counted(pub BTreeSet<u64>);
 

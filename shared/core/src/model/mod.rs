@@ -21,6 +21,7 @@ pub(crate) mod policy;
 pub(crate) mod record;
 pub(crate) mod reshard;
 pub(crate) mod schema;
+pub(crate) mod segment;
 pub(crate) mod settings;
 pub(crate) mod throttle;
 pub(crate) mod usage;

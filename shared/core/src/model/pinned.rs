@@ -60,19 +60,22 @@ pub struct PinnedTime {
 }
 
 impl Pinned {
-    /// The version of what this software stores. Every change of a stored format raises it.
-    pub const FORMAT: u64 = 1;
+    /// The version where the directory item lists collections. Every change of a stored format has the next number.
+    pub const LISTED: u64 = 1;
 
     /// The version where writes are dated back. Software that knows only the one before dates none, and does nothing.
     const DATED: u64 = 2;
 
+    /// The version where segments list collections, and writes may be dated back.
+    const SEGMENTED: u64 = 3;
+
     /// The versions that this software knows.
-    pub const FORMATS: RangeInclusive<u64> = Self::FORMAT..=Self::DATED;
+    pub const FORMATS: RangeInclusive<u64> = Self::LISTED..=Self::SEGMENTED;
 
     /// The settings of a stack that is the first to use its tables.
     pub fn of(settings: &Settings) -> Self {
         Self {
-            format: Self::format_of(settings.signature_age),
+            format: Self::SEGMENTED,
             revision: 1,
             stack_id: None,
             schema: settings.schema.clone(),
@@ -83,19 +86,26 @@ impl Pinned {
         }
     }
 
-    fn format_of(signature_age: Duration) -> u64 {
-        if signature_age.is_zero() { Self::FORMAT } else { Self::DATED }
+    /// Whether segments list collections, and not the directory item itself.
+    pub fn has_segments(&self) -> bool {
+        self.format >= Self::SEGMENTED
+    }
+
+    pub(crate) fn with_segments(self) -> Self {
+        Self { format: Self::SEGMENTED, revision: self.revision + 1, ..self }
+    }
+
+    pub(crate) fn without_segments(self) -> Self {
+        let format = if self.signature_age.is_zero() { Self::LISTED } else { Self::DATED };
+        Self { format, ..self }
     }
 
     /// With writes dated `age` ago, which DynamoDB executes within `lifetime` if at all. Requests from before may live longer.
     #[must_use]
     pub(crate) fn dated(&self, age: Duration, lifetime: Duration) -> Self {
-        Self {
-            format: Self::format_of(age),
-            signature_age: age,
-            request_lifetime: self.request_lifetime.accepting_only(lifetime),
-            ..self.clone()
-        }
+        let request_lifetime = self.request_lifetime.accepting_only(lifetime);
+        let dated = Self { signature_age: age, request_lifetime, ..self.clone() };
+        if self.has_segments() { dated } else { dated.without_segments() }
     }
 
     /// With the attribute by which items expire under these settings, and an id. `None` if both are pinned.
@@ -131,7 +141,7 @@ impl Pinned {
             return Ok(());
         }
         let (own, stored) = (Self::FORMATS.end(), self.format);
-        let why = format!("the tables have format {stored}, and this software knows {own}");
+        let why = format!("the tables have format {stored}, and this software knows up to {own}");
         Err(Error::new(Code::SettingsMismatch, why))
     }
 
@@ -231,7 +241,7 @@ mod tests {
             error.message(),
             "the settings differ from those that are pinned: PartitionKeyName is id, pinned is pk; Separator is #, pinned is #~; LeaseSecs is 7, pinned is 5"
         );
-        let newer = Pinned { format: 3, ..pinned };
+        let newer = Pinned { format: 4, ..pinned };
         assert!(newer.check(&settings).is_err());
     }
 

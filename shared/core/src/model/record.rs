@@ -13,12 +13,15 @@ use crate::model::history::DecisionHistory;
 use crate::model::ledger::{Ledger, LedgerKind};
 use crate::model::metadata::CollectionMetadata;
 use crate::model::reshard::{Job, LaneKey};
+use crate::model::segment::{KeyHash, Segment, SegmentId};
 
 /// The key of a record. Its text is the partition key of an item in the metadata table, and must be kept stable.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum RecordKey {
     /// `_ds_directory`: the one [`DirectoryItem`].
     Directory,
+    /// `_ds_segment#` and a number in hex: a [`Segment`] of the directory.
+    Segment(SegmentId),
     /// The partition key itself: the [`CollectionMetadata`] of a collection.
     Collection(PartitionKey),
     /// `_ds_job#` and the partition key: the [`Job`] of a change of its shard count.
@@ -33,10 +36,18 @@ pub enum RecordKey {
     Grant(String),
 }
 
+impl RecordKey {
+    /// Whether what lies there lists collections.
+    pub fn is_of_directory(&self) -> bool {
+        matches!(self, Self::Directory | Self::Segment(_))
+    }
+}
+
 impl fmt::Display for RecordKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Directory => f.write_str(DirectoryItem::KEY),
+            Self::Segment(segment) => write!(f, "_ds_segment#{segment}"),
             Self::Collection(partition) => partition.fmt(f),
             Self::Job(partition) => write!(f, "{}{partition}", Job::KEY_PREFIX),
             Self::Lane(partition, lane) => {
@@ -52,8 +63,10 @@ impl fmt::Display for RecordKey {
 /// What lies under a key.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Record {
-    /// Under [`RecordKey::Directory`].
+    /// Under [`RecordKey::Directory`]. Its counters are those of what lies there: they are raised in a way of their own.
     Directory(DirectoryItem),
+    /// Under [`RecordKey::Segment`]. A change adds to what lies there.
+    Segment(Segment),
     /// Under [`RecordKey::Collection`].
     Collection(CollectionMetadata),
     /// Under [`RecordKey::Job`].
@@ -79,7 +92,19 @@ impl Record {
             Self::Job(job) => vec![job.generation.get(), job.rev],
             Self::Decisions(history) => vec![history.rev],
             Self::Grant(Counted(counted)) => counted.iter().copied().collect(),
-            Self::Call(_) | Self::Ledger(_) => Vec::new(),
+            Self::Call(_) | Self::Ledger(_) | Self::Segment(_) => Vec::new(),
+        }
+    }
+
+    /// What lies there when this has been put to what lay there before.
+    #[must_use]
+    pub fn over(self, before: Option<&Self>) -> Self {
+        match (self, before) {
+            (Self::Directory(next), Some(Self::Directory(before))) => {
+                Self::Directory(next.counting_as(before))
+            }
+            (Self::Segment(more), Some(Self::Segment(before))) => Self::Segment(before.with(&more)),
+            (next, _) => next,
         }
     }
 }
@@ -125,6 +150,17 @@ impl Change {
     /// The directory item `next` in place of `seen`, which has `rev` 0 where there is none.
     pub fn of_directory(seen: &DirectoryItem, next: DirectoryItem) -> Self {
         Self::of(&(), Some(seen).filter(|seen| seen.rev > 0), Some(next))
+    }
+
+    /// More collections in a segment, whatever else it lists.
+    pub fn of_segment(of: SegmentId, more: Segment) -> Self {
+        let next = Some(Record::Segment(more));
+        Self { key: RecordKey::Segment(of), seen: Seen::Anything, next }
+    }
+
+    /// One more collection in the segment that is to list it.
+    pub fn listing(hash: KeyHash) -> Self {
+        Self::of_segment(hash.segment(), Segment::of([hash]))
     }
 
     /// The metadata `next` in place of `seen`.
@@ -199,6 +235,7 @@ macro_rules! stored {
 
 stored! {
     DirectoryItem of (): |()| RecordKey::Directory => Directory;
+    Segment of SegmentId: |segment| RecordKey::Segment(*segment) => Segment;
     CollectionMetadata of PartitionKey: |partition| RecordKey::Collection(partition.clone()) => Collection;
     Job of PartitionKey: |partition| RecordKey::Job(partition.clone()) => Job;
     Ledger of (PartitionKey, LedgerKind): |(partition, kind)| RecordKey::Ledger(partition.clone(), *kind) => Ledger;
@@ -215,6 +252,7 @@ mod tests {
         let partition = PartitionKey::new("a#b").expect("a key");
         let of = |key: RecordKey| key.to_string();
         assert_eq!(of(RecordKey::Directory), "_ds_directory");
+        assert_eq!(of(RecordKey::Segment(KeyHash::of(&partition).segment())), "_ds_segment#1030");
         assert_eq!(of(RecordKey::Collection(partition.clone())), "a#b");
         assert_eq!(of(RecordKey::Job(partition.clone())), "_ds_job#a#b");
         assert_eq!(of(RecordKey::Lane(partition.clone(), 7)), "_ds_lane#7#a#b");

@@ -7,6 +7,9 @@ use std::fmt;
 pub struct Generation(u64);
 
 impl Generation {
+    /// That of the first change of a collection, which was cold before.
+    pub(crate) const FIRST_CHANGE: Self = Self(1);
+
     /// The generation with this number.
     pub const fn new(number: u64) -> Self {
         Self(number)

@@ -7,6 +7,7 @@ use crate::model::history::DecisionHistory;
 use crate::model::lease::Dated;
 use crate::model::ledger::{Addition, Ledger, LedgerKind};
 use crate::model::record::{Change, Record, RecordKey, Stored};
+use crate::model::segment::Group;
 use crate::ports::errors::StoreError;
 
 /// The metadata table.
@@ -29,6 +30,10 @@ pub trait RecordStore: Send + Sync {
         kind: LedgerKind,
         addition: &Addition,
     ) -> Result<Dated<Ledger>, StoreError>;
+
+    /// `UpdateItem` that raises the counter of a group of segments in the root of the directory, whoever else does at the same
+    /// time. [`StoreError::ConditionFailed`] where the directory item counts none, since it lists collections itself.
+    async fn raise(&self, group: Group) -> Result<Dated<()>, StoreError>;
 
     /// `Query` of a sparse index: one page of a list, from behind the key where the page before has ended. The index lags
     /// behind, so what matters must be read again.

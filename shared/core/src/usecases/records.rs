@@ -8,6 +8,7 @@ use crate::model::history::DecisionHistory;
 use crate::model::lease::Deadline;
 use crate::model::ledger::{Addition, Ledger, LedgerKind};
 use crate::model::reshard::{Job, ServerTime};
+use crate::model::segment::{Group, Segment, SegmentId};
 use crate::ports::{
     Change, CollectionCatalog, Dated, List, ListPage, Listed, ReadRecords, StoreError, Stored,
 };
@@ -29,6 +30,10 @@ pub(crate) enum Revision<T> {
 }
 
 const NOT_IN_TIME: &str = "the metadata table did not answer in time";
+
+fn undated() -> StoreError {
+    StoreError::Unavailable("the answer has no Date header".to_owned())
+}
 
 impl<T> Revision<T> {
     pub(crate) fn commit(change: Change, told: T) -> Self {
@@ -108,7 +113,6 @@ impl<'a> Records<'a> {
             let Dated { value, server_secs } =
                 self.context.record_store().get::<Job>(partition).await?;
             // Another clock in its place could end a wait early (protocol: "Phases").
-            let undated = || StoreError::Unavailable("the answer has no Date header".to_owned());
             let now = ServerTime(server_secs.ok_or_else(undated)?);
             value.as_ref().map_or(Ok(()), |job| self.check(job))?;
             Ok((value, now))
@@ -154,6 +158,33 @@ impl<'a> Records<'a> {
         deadline: Deadline,
     ) -> Result<(), Error> {
         self.repeat(&Change::of_lane(partition, lane, None), deadline).await
+    }
+
+    /// Has a segment list these collections, beside those that it lists.
+    pub(crate) async fn list_in(
+        self,
+        of: SegmentId,
+        segment: Segment,
+        deadline: Deadline,
+    ) -> Result<(), Error> {
+        self.repeat(&Change::of_segment(of, segment), deadline).await
+    }
+
+    /// Raises the counter of a group of segments, and returns DynamoDB's time when that was answered: `None` where the directory
+    /// item lists collections itself. More often than once is the same.
+    pub(crate) async fn raise(
+        self,
+        group: Group,
+        deadline: Deadline,
+    ) -> Result<Option<ServerTime>, Error> {
+        let raise = async || match self.context.record_store().raise(group).await {
+            Ok(Dated { server_secs, .. }) => Ok(Some(ServerTime(server_secs.ok_or_else(undated)?))),
+            Err(StoreError::ConditionFailed { .. }) => Ok(None),
+            // Whether it took effect matters to nobody.
+            Err(StoreError::OutcomeUnknown(why)) => Err(StoreError::Unavailable(why)),
+            Err(error) => Err(error),
+        };
+        self.context.attempts(deadline).make(raise, NOT_IN_TIME).await
     }
 
     /// Carries out changes of records, all or none.

@@ -11,11 +11,15 @@ use crate::model::lease::Deadline;
 use crate::model::metadata::{CollectionMetadata, Phase};
 use crate::model::policy::{Hindrance, check_change};
 use crate::model::reshard::{Job, ServerTime};
+use crate::model::version::Generation;
 use crate::usecases::directory::{BeginOutcome, Changes, Directory, Known, TurnedRound};
 use crate::usecases::main_table::fit_one_shard;
 
 /// How long a request that comes too soon waits at least before it is made again.
 const LEAST_REST: Duration = Duration::from_millis(200);
+
+/// For how long a collection that was created may be announced once more, in seconds: a client asks again by then.
+const RECENTLY_SECS: u64 = 60;
 
 /// What a request that has waited needs to begin a change.
 const TIME_TO_BEGIN: Duration = Duration::from_secs(2);
@@ -98,6 +102,7 @@ impl Scaler {
         loop {
             let known = self.directory.read_now(partition, deadline).await?;
             if known.metadata.is_enlisted() {
+                self.announce_again(&known.metadata, deadline).await;
                 let why = "the collection was created or changed before";
                 return Err(Error::new(Code::CollectionExists, why));
             }
@@ -117,12 +122,30 @@ impl Scaler {
                 Ok(()) => Changes::of(&self.directory).begin(&cold, count, None, deadline).await,
             };
             match begun {
-                Ok(BeginOutcome::Begun(known)) => return self.when_in_force(known, deadline).await,
-                // Another collection was enlisted meanwhile, or this one.
+                Ok(BeginOutcome::Begun(known)) => {
+                    // A rebalancer announces what has a job. And what has none is created all the same.
+                    if count == ShardCount::ONE {
+                        drop(
+                            Changes::of(&self.directory).announce(&known.metadata, deadline).await,
+                        );
+                    }
+                    return self.when_in_force(known, deadline).await;
+                }
+                // This collection was enlisted meanwhile, or another one by the same item.
                 Ok(_) => attempts.pause(changed_meanwhile()).await?,
                 Err(error) if error.is_passing() => attempts.pause(error).await?,
                 Err(error) => return Err(error),
             }
+        }
+    }
+
+    /// Announces a collection of one shard that was just created, once more: whoever did that may have died before others
+    /// could know of it.
+    async fn announce_again(&self, metadata: &CollectionMetadata, deadline: Deadline) {
+        let made_ago =
+            self.directory.lease().epoch_secs().saturating_sub(metadata.last_updated_secs);
+        if metadata.generation == Generation::default() && made_ago < RECENTLY_SECS {
+            drop(Changes::of(&self.directory).announce(metadata, deadline).await);
         }
     }
 

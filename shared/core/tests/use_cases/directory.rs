@@ -97,27 +97,31 @@ fn no_operation_begins_on_metadata_that_any_clock_says_is_old() {
 
 #[test]
 fn a_lease_counts_from_before_its_read_was_sent() {
-    let world = World::new();
-    world.lay_out(1, 4, Placement::Xxh64);
-    let directory = world.directory();
-    let look_up = || block_on(directory.find(&partition(), world.deadline())).expect("a look-up");
-    let slow = Fault::after(world.passing(Duration::from_secs(3)));
-    world.store.script(Operation::MetadataGet, [slow]);
-    assert_eq!(find(&world, &look_up), (true, 1));
-    assert_eq!(find(&world, &look_up), (true, 0));
-    world.clock.advance(Duration::from_secs(1));
-    assert_eq!(find(&world, &look_up), (true, 1), "four seconds after it was sent");
+    for world in World::of_both_forms() {
+        world.lay_out(1, 4, Placement::Xxh64);
+        let directory = world.directory();
+        let look_up =
+            || block_on(directory.find(&partition(), world.deadline())).expect("a look-up");
+        let slow = Fault::after(world.passing(Duration::from_secs(3)));
+        world.store.script(Operation::MetadataGet, [slow]);
+        assert_eq!(find(&world, &look_up), (true, 1));
+        assert_eq!(find(&world, &look_up), (true, 0));
+        world.clock.advance(Duration::from_secs(1));
+        assert_eq!(find(&world, &look_up), (true, 1), "four seconds after it was sent");
+    }
 }
 
 #[test]
 fn what_was_forgotten_is_read_again() {
-    let world = World::new();
-    world.lay_out(1, 4, Placement::Xxh64);
-    let directory = world.directory();
-    let look_up = || block_on(directory.find(&partition(), world.deadline())).expect("a look-up");
-    assert_eq!(find(&world, &look_up), (true, 1));
-    directory.forget(&partition());
-    assert_eq!(find(&world, &look_up), (true, 1));
+    for world in World::of_both_forms() {
+        world.lay_out(1, 4, Placement::Xxh64);
+        let directory = world.directory();
+        let look_up =
+            || block_on(directory.find(&partition(), world.deadline())).expect("a look-up");
+        assert_eq!(find(&world, &look_up), (true, 1));
+        directory.forget(&partition());
+        assert_eq!(find(&world, &look_up), (true, 1));
+    }
 }
 
 /// Absence is what a leased, strong read has said.
@@ -125,30 +129,33 @@ fn what_was_forgotten_is_read_again() {
 #[test]
 fn a_cold_collection_stands_on_the_lease_of_the_directory() {
     for source in [ManualClock::advance, ManualClock::advance_boot, ManualClock::advance_wall] {
-        let world = World::new();
-        let directory = world.directory();
-        let look_up =
-            || block_on(directory.find(&partition(), world.deadline())).expect("a look-up");
-        assert_eq!(find(&world, &look_up), (false, 0));
-        world.lay_out(1, 4, Placement::Xxh64);
-        source(&world.clock, FRESH.checked_sub(Duration::from_nanos(1)).expect("longer"));
-        assert_eq!(find(&world, &look_up), (false, 0), "the lease lives");
-        assert_eq!(world.memory.requests().directory_gets, 1);
-        source(&world.clock, Duration::from_nanos(1));
-        assert_eq!(find(&world, &look_up), (true, 1));
-        assert_eq!(world.memory.requests().directory_gets, 2);
+        for world in World::of_both_forms() {
+            let directory = world.directory();
+            let look_up =
+                || block_on(directory.find(&partition(), world.deadline())).expect("a look-up");
+            assert_eq!(find(&world, &look_up), (false, 0));
+            world.lay_out(1, 4, Placement::Xxh64);
+            source(&world.clock, FRESH.checked_sub(Duration::from_nanos(1)).expect("longer"));
+            assert_eq!(find(&world, &look_up), (false, 0), "the lease lives");
+            assert_eq!(world.memory.requests().directory_gets, 1);
+            source(&world.clock, Duration::from_nanos(1));
+            assert_eq!(find(&world, &look_up), (true, 1));
+            assert_eq!(world.memory.requests().directory_gets, 2);
+        }
     }
 }
 
 #[test]
 fn a_collection_that_shows_itself_enlisted_is_looked_up_again() {
-    let world = World::new();
-    let directory = world.directory();
-    let look_up = || block_on(directory.find(&partition(), world.deadline())).expect("a look-up");
-    assert_eq!(find(&world, &look_up), (false, 0));
-    world.lay_out(1, 4, Placement::Xxh64);
-    directory.forget(&partition());
-    assert_eq!(find(&world, &look_up), (true, 1));
+    for world in World::of_both_forms() {
+        let directory = world.directory();
+        let look_up =
+            || block_on(directory.find(&partition(), world.deadline())).expect("a look-up");
+        assert_eq!(find(&world, &look_up), (false, 0));
+        world.lay_out(1, 4, Placement::Xxh64);
+        directory.forget(&partition());
+        assert_eq!(find(&world, &look_up), (true, 1));
+    }
 }
 
 /// Environments kept their writes to the throttled shard for most of a lease after the new ones took them.
@@ -216,17 +223,23 @@ fn the_directory_is_read_again_before_an_operation_has_to_wait_for_it() {
 /// Hashes may collide, and the directory may show a collection before its metadata.
 #[test]
 fn a_listed_collection_without_metadata_is_cold() {
-    let world = World::new();
-    world.lay_out(1, 4, Placement::Xxh64);
-    world.memory.remove_metadata(&partition());
-    let directory = world.directory();
-    let look_up = || block_on(directory.find(&partition(), world.deadline())).expect("a look-up");
-    assert_eq!(find(&world, &look_up), (false, 1));
-    world.lay_out(1, 4, Placement::Xxh64);
-    world.clock.advance(FRESH.checked_sub(Duration::from_nanos(1)).expect("longer"));
-    assert_eq!(find(&world, &look_up), (false, 0), "a lease of its own, from before the metadata");
-    world.clock.advance(Duration::from_nanos(1));
-    assert_eq!(find(&world, &look_up), (true, 1));
+    for world in World::of_both_forms() {
+        world.lay_out(1, 4, Placement::Xxh64);
+        world.memory.remove_metadata(&partition());
+        let directory = world.directory();
+        let look_up =
+            || block_on(directory.find(&partition(), world.deadline())).expect("a look-up");
+        assert_eq!(find(&world, &look_up), (false, 1));
+        world.lay_out(1, 4, Placement::Xxh64);
+        world.clock.advance(FRESH.checked_sub(Duration::from_nanos(1)).expect("longer"));
+        assert_eq!(
+            find(&world, &look_up),
+            (false, 0),
+            "a lease of its own, from before the metadata"
+        );
+        world.clock.advance(Duration::from_nanos(1));
+        assert_eq!(find(&world, &look_up), (true, 1));
+    }
 }
 
 /// The lease came from the directory, which was read after the metadata: whoever enlisted the collection
@@ -234,46 +247,49 @@ fn a_listed_collection_without_metadata_is_cold() {
 /// Invariant I32.
 #[test]
 fn regression_a_cold_lease_began_after_the_read_that_it_stood_on() {
-    let world = World::new();
-    world.lay_out(1, 4, Placement::Xxh64);
-    world.memory.remove_metadata(&partition());
-    let directory = world.directory();
-    let slow = Fault::after(world.passing(FRESH));
-    world.store.script(Operation::MetadataGet, [slow]);
-    let known = block_on(directory.find(&partition(), world.deadline())).expect("a look-up");
-    assert!(!known.metadata.is_enlisted());
-    assert!(!known.lease.is_fresh(world.clock.now()), "it counts from before that read");
+    for world in World::of_both_forms() {
+        world.lay_out(1, 4, Placement::Xxh64);
+        world.memory.remove_metadata(&partition());
+        let directory = world.directory();
+        let slow = Fault::after(world.passing(FRESH));
+        world.store.script(Operation::MetadataGet, [slow]);
+        let known = block_on(directory.find(&partition(), world.deadline())).expect("a look-up");
+        assert!(!known.metadata.is_enlisted());
+        assert!(!known.lease.is_fresh(world.clock.now()), "it counts from before that read");
+    }
 }
 
 /// Somebody has restored or edited one of the two alone.
 #[test]
 fn metadata_that_the_directory_never_lists_is_reported() {
-    let world = World::new();
-    world.memory.place_unlisted_metadata(metadata(1, 4, Placement::Xxh64));
-    let began = world.clock.now();
-    let slice = block_on(world.rebalancer().advance(&partition(), 0, world.deadline()));
-    let error = slice.advance.expect_err("a damage");
-    assert_eq!(error.code(), Code::CorruptData);
-    assert!(error.message().contains("the directory does not list it"), "{error}");
-    let waited = world.clock.now().certainly_since(began);
-    assert!(waited >= leases_end(LEASE), "transactions may show in part: {waited:?}");
+    for world in World::of_both_forms() {
+        world.memory.place_unlisted_metadata(metadata(1, 4, Placement::Xxh64));
+        let began = world.clock.now();
+        let slice = block_on(world.rebalancer().advance(&partition(), 0, world.deadline()));
+        let error = slice.advance.expect_err("a damage");
+        assert_eq!(error.code(), Code::CorruptData);
+        assert!(error.message().contains("the directory does not list it"), "{error}");
+        let waited = world.clock.now().certainly_since(began);
+        assert!(waited >= leases_end(LEASE), "transactions may show in part: {waited:?}");
+    }
 }
 
 /// The time that the read of the metadata took counted as time for which the directory had not listed it. The simulation
 /// found it: a transaction showed in part, and the read that followed was slow.
 #[test]
 fn regression_a_slow_read_of_metadata_was_taken_for_a_directory_that_never_lists_it() {
-    let world = World::new();
-    let listed = metadata(1, 4, Placement::Xxh64);
-    world.memory.place_unlisted_metadata(listed.clone());
-    let (memory, pass) = (world.memory.clone(), world.passing(leases_end(LEASE) * 2));
-    let slow = Fault::after(move || {
-        pass();
-        memory.place_metadata(listed);
-    });
-    world.store.script(Operation::MetadataGet, [slow]);
-    let slice = block_on(world.rebalancer().advance(&partition(), 0, world.deadline()));
-    assert_eq!(slice.advance, Ok(Advance::Nothing));
+    for world in World::of_both_forms() {
+        let listed = metadata(1, 4, Placement::Xxh64);
+        world.memory.place_unlisted_metadata(listed.clone());
+        let (memory, pass) = (world.memory.clone(), world.passing(leases_end(LEASE) * 2));
+        let slow = Fault::after(move || {
+            pass();
+            memory.place_metadata(listed);
+        });
+        world.store.script(Operation::MetadataGet, [slow]);
+        let slice = block_on(world.rebalancer().advance(&partition(), 0, world.deadline()));
+        assert_eq!(slice.advance, Ok(Advance::Nothing));
+    }
 }
 
 #[test]

@@ -386,7 +386,7 @@ fn a_throttled_key_without_metadata_is_enlisted_and_grows() {
     assert_eq!(decided(&report.collections[0].outcome), begun(1, 2));
     let metadata = hot.world.memory.stored_metadata(&cold).expect("metadata");
     assert_eq!(metadata.phase, Phase::Forward { from: count(1), to: count(2) });
-    assert!(hot.world.memory.stored_directory().lists(&cold));
+    assert!(hot.world.memory.lists(&cold));
 }
 
 #[test]

@@ -18,6 +18,7 @@ mod query;
 mod reader;
 mod reshard;
 mod scaler;
+mod segments;
 mod settings;
 mod ttl;
 mod unmovable;

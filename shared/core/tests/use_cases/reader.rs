@@ -26,7 +26,13 @@ fn a_get_is_one_request_to_the_items_home() {
         let item = world.place(sk, 1, 16);
         assert_eq!(get(&world, &reader, sk), Ok(item));
     }
-    let expected = Requests { gets: 3, directory_gets: 1, metadata_gets: 1, ..Requests::default() };
+    let expected = Requests {
+        gets: 3,
+        directory_gets: 1,
+        segment_gets: 1,
+        metadata_gets: 1,
+        ..Requests::default()
+    };
     assert_eq!(world.memory.requests(), expected);
 }
 
@@ -84,7 +90,13 @@ fn what_was_read_after_the_lease_is_read_again() {
     let item = world.place("a", 1, 1);
     world.store.script(Operation::Get, [Fault::after(world.passing(LEASE))]);
     assert_eq!(get(&world, &reader, "a"), Ok(item));
-    let expected = Requests { gets: 2, directory_gets: 2, metadata_gets: 2, ..Requests::default() };
+    let expected = Requests {
+        gets: 2,
+        directory_gets: 2,
+        segment_gets: 1,
+        metadata_gets: 2,
+        ..Requests::default()
+    };
     assert_eq!(world.memory.requests(), expected);
 
     world.store.script(Operation::Get, (0..100).map(|_| Fault::after(world.passing(LEASE))));

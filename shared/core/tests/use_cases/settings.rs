@@ -50,7 +50,7 @@ fn far(world: &World) -> Deadline {
 
 #[test]
 fn the_first_function_pins_its_settings_and_one_that_differs_acts_on_nothing() {
-    let world = World::new();
+    let world = World::with_nothing_pinned(Settings::default());
     let (first, second) = (function(&world, LEASE), function(&world, LONGER));
     assert_eq!(find(&world, &first), Ok(()));
     assert_eq!(pinned(&world), Pinned::of(&with_lease(LEASE)));
@@ -71,7 +71,7 @@ fn the_first_function_pins_its_settings_and_one_that_differs_acts_on_nothing() {
 #[test]
 fn of_two_functions_that_start_at_once_one_pins_and_the_other_agrees_or_refuses() {
     for (other, expected) in [(LEASE, Ok(())), (LONGER, Err(Code::SettingsMismatch))] {
-        let world = World::new();
+        let world = World::with_nothing_pinned(Settings::default());
         let (one, two) = (function(&world, LEASE), function(&world, other));
         // The other is quicker between this one's read and its update.
         let memory = world.memory.clone();
@@ -88,7 +88,7 @@ fn of_two_functions_that_start_at_once_one_pins_and_the_other_agrees_or_refuses(
 /// Software of before would read it as other settings, and write those.
 #[test]
 fn settings_of_a_later_format_are_left_as_they_are() {
-    let world = World::new();
+    let world = World::with_nothing_pinned(Settings::default());
     let later = Pinned { format: Pinned::FORMATS.end() + 1, ..Pinned::of(&Settings::default()) };
     world.memory.pin(later.clone());
     let function = function(&world, LEASE);
@@ -103,7 +103,7 @@ fn settings_of_a_later_format_are_left_as_they_are() {
 /// acknowledges is invisible to the first, and the first one's items to it.
 #[test]
 fn regression_two_stacks_served_one_main_table() {
-    let world = World::new();
+    let world = World::with_nothing_pinned(Settings::default());
     assert_eq!(find(&world, &function(&world, LEASE)), Ok(()));
     let owner = world.memory.owned_by().expect("claimed by the first function");
     assert_eq!(
@@ -124,14 +124,14 @@ fn regression_two_stacks_served_one_main_table() {
 
 #[test]
 fn a_claim_whose_answer_was_lost_is_looked_up_and_that_of_another_stack_counts() {
-    let world = World::new();
+    let world = World::with_nothing_pinned(Settings::default());
     world.store.script(
         Operation::Claim,
         [Fault::ExecuteThen(StoreError::OutcomeUnknown("lost".to_owned()))],
     );
     assert_eq!(find(&world, &function(&world, LEASE)), Ok(()));
 
-    let world = World::new();
+    let world = World::with_nothing_pinned(Settings::default());
     let memory = world.memory.clone();
     let quicker = Fault::before(move || memory.be_owned_by("another"));
     world.store.script(Operation::Claim, [quicker]);
@@ -140,7 +140,7 @@ fn a_claim_whose_answer_was_lost_is_looked_up_and_that_of_another_stack_counts()
 
 #[test]
 fn a_table_that_was_released_belongs_to_who_comes_next() {
-    let world = World::new();
+    let world = World::with_nothing_pinned(Settings::default());
     world.memory.be_owned_by("another");
     let function = function(&world, LEASE);
     assert_eq!(find(&world, &function), Err(Code::SettingsMismatch));
@@ -151,7 +151,7 @@ fn a_table_that_was_released_belongs_to_who_comes_next() {
 
 #[test]
 fn whoever_only_reads_pins_nothing() {
-    let world = World::new();
+    let world = World::with_nothing_pinned(Settings::default());
     let reader = world.directory_of(Settings::default());
     assert_eq!(find(&world, &reader), Ok(()));
     assert_eq!((world.memory.stored_directory().pinned, world.memory.owned_by()), (None, None));
@@ -160,7 +160,7 @@ fn whoever_only_reads_pins_nothing() {
 /// Also of a collection whose metadata is leased: nothing else would tell the function.
 #[test]
 fn a_function_that_differs_stops_within_a_lease_of_the_change() {
-    let world = World::new();
+    let world = World::with_nothing_pinned(Settings::default());
     world.lay_out(1, 4, dynashard_keys::Placement::Xxh64);
     let old = function(&world, LEASE);
     assert_eq!(find(&world, &old), Ok(()));
@@ -248,7 +248,7 @@ fn a_change_there_and_back_is_waited_for_anew() {
 
 /// A collection of four shards, and a function that has leased the directory and not yet its metadata.
 fn with_the_directory_leased() -> (World, Directory) {
-    let world = World::new();
+    let world = World::with_nothing_pinned(Settings::default());
     world.lay_out(1, 4, dynashard_keys::Placement::Xxh64);
     let function = function(&world, LEASE);
     let cold = PartitionKey::new("cold").expect("a partition key");
@@ -290,7 +290,7 @@ fn regression_a_process_that_was_suspended_leased_metadata_under_a_directory_tha
 
 #[test]
 fn nothing_is_changed_before_settings_are_pinned() {
-    let world = World::new();
+    let world = World::with_nothing_pinned(Settings::default());
     let directory = world.directory_of(Settings::default());
     let change = block_on(directory.pinned().announce(LONGER, world.deadline()));
     assert_eq!(code(change), Code::SettingsMismatch);
@@ -300,7 +300,7 @@ fn nothing_is_changed_before_settings_are_pinned() {
 /// The command dies, or its answer does, and somebody enlists a collection meanwhile.
 #[test]
 fn a_change_goes_by_what_is_there() {
-    let world = World::new();
+    let world = World::with_nothing_pinned(Settings::default());
     let function = function(&world, LEASE);
     assert_eq!(find(&world, &function), Ok(()));
     let lost = StoreError::OutcomeUnknown("the answer was lost".to_owned());
@@ -312,7 +312,7 @@ fn a_change_goes_by_what_is_there() {
     block_on(scaler.request_count(&partition(), crate::world::count(4), world.deadline()))
         .expect("a growth");
     let stored = world.memory.stored_directory();
-    assert!(stored.lists(&partition()), "and what is pinned stays");
+    assert!(world.memory.lists(&partition()), "and what is pinned stays");
     assert_eq!(stored.pinned.map(|pinned| pinned.lease_term.next), Some(Some(LONGER)));
 }
 
@@ -321,7 +321,7 @@ const DATES: RequestDates = RequestDates { age: secs(270), lifetime: secs(120) }
 /// All act by what is pinned, whatever they are set to.
 #[test]
 fn dates_need_no_deployment_and_hold_when_what_was_signed_before_is_dead() {
-    let world = World::new();
+    let world = World::with_nothing_pinned(Settings::default());
     let function = function(&world, LEASE);
     assert_eq!(find(&world, &function), Ok(()));
     let before = pinned(&world);
@@ -329,7 +329,7 @@ fn dates_need_no_deployment_and_hold_when_what_was_signed_before_is_dead() {
     let soon = block_on(others.pinned().date(DATES, Deadline::after(began, secs(100))));
     assert_eq!(code(soon), Code::DeadlineExceeded);
     let noted = pinned(&world);
-    assert_eq!((noted.format, noted.signature_age), (2, DATES.age));
+    assert_eq!((noted.format, noted.signature_age), (3, DATES.age));
     assert_eq!(noted.request_lifetime.longest, secs(960), "nobody may rely on the shorter H yet");
 
     let deadline = Deadline::after(world.clock.now(), secs(1_800));
@@ -344,7 +344,7 @@ fn dates_need_no_deployment_and_hold_when_what_was_signed_before_is_dead() {
 
 #[test]
 fn a_longer_lifetime_holds_at_once() {
-    let world = World::new();
+    let world = World::with_nothing_pinned(Settings::default());
     let settings = Settings {
         signature_age: DATES.age,
         request_lifetime: DATES.lifetime,

@@ -6,8 +6,8 @@ use std::time::Duration;
 use dynashard_core::ports::{self, Clock, StoreError};
 use dynashard_core::{
     AttributeValue, Attributes, Bucket, Code, CollectionMetadata, Deadline, Directory, Error,
-    Generation, Ledger, LedgerKind, Measures, NewItem, PartitionLimits, Phase, Reader, Rebalancer,
-    Scaler, Settings, Span, StoredItem, Verifier, Version, Writer,
+    Generation, Ledger, LedgerKind, Measures, NewItem, PartitionLimits, Phase, Pinned, Reader,
+    Rebalancer, Scaler, Settings, Span, StoredItem, Verifier, Version, Writer,
 };
 use dynashard_keys::{
     ItemKey, PartitionKey, PhysicalKey, PhysicalPartitionKey, Placement, ShardCount, ShardId,
@@ -44,14 +44,29 @@ impl World {
     }
 
     pub(crate) fn with(settings: Settings) -> Self {
+        Self::with_nothing_pinned(settings).pinned()
+    }
+
+    /// Whose directory lists collections itself, as long as no function pins anything.
+    pub(crate) fn with_nothing_pinned(settings: Settings) -> Self {
         // So small that each environment reports what it sees.
         Self::on_partitions(settings, PartitionLimits { write_units: 3, read_units: 9 })
+    }
+
+    /// With segments that list collections, and with one item that does.
+    pub(crate) fn of_both_forms() -> [Self; 2] {
+        [Self::new(), Self::with_nothing_pinned(Settings::default())]
+    }
+
+    fn pinned(self) -> Self {
+        self.memory.pin(Pinned::of(&self.settings));
+        self
     }
 
     /// On partitions like DynamoDB's, of which the mover takes its part.
     pub(crate) fn with_mover(settings: Settings) -> Self {
         let partition = settings.partition;
-        Self::on_partitions(settings, partition)
+        Self::on_partitions(settings, partition).pinned()
     }
 
     /// On partitions that take so much.

@@ -56,8 +56,13 @@ fn a_steady_put_is_one_request_and_reads_no_metadata_within_the_lease() {
         world.clock.advance(Duration::from_millis(1));
     }
     // In ten seconds, with leases that are renewed after 3.75: of the directory and of the metadata.
-    let expected =
-        Requests { writes: PUTS, directory_gets: 3, metadata_gets: 3, ..Requests::default() };
+    let expected = Requests {
+        writes: PUTS,
+        directory_gets: 3,
+        segment_gets: 1,
+        metadata_gets: 3,
+        ..Requests::default()
+    };
     assert_eq!(world.memory.requests(), expected);
     assert_eq!(world.memory.contents().len(), 10_000);
     for (at, item) in world.memory.contents() {
@@ -95,7 +100,7 @@ fn the_first_write_of_a_key_is_one_request_and_leaves_no_metadata() {
     assert_eq!(stored[0].0.partition.as_str(), "EWR", "the key itself");
     assert_eq!(stored[0].1.generation, Generation::new(0));
     assert_eq!(world.memory.stored_metadata(&partition()), None);
-    assert_eq!(world.memory.stored_directory().rev, 0);
+    assert_eq!(world.memory.stored_directory().rev, 1);
 }
 
 #[test]
@@ -208,8 +213,13 @@ fn a_delete_is_one_request_and_can_be_repeated() {
     for writes in 1..=2 {
         block_on(writer.delete(&key("a"), NONE, world.deadline())).expect("a delete");
         assert_eq!(world.memory.contents(), []);
-        let expected =
-            Requests { writes, directory_gets: 1, metadata_gets: 1, ..Requests::default() };
+        let expected = Requests {
+            writes,
+            directory_gets: 1,
+            segment_gets: 1,
+            metadata_gets: 1,
+            ..Requests::default()
+        };
         assert_eq!(world.memory.requests(), expected);
     }
     assert_eq!(delete_code(&world, &writer, Precondition::Exists), Code::PreconditionFailed);
@@ -237,8 +247,14 @@ fn a_patch_is_a_strong_read_and_a_guarded_write() {
     assert_eq!(patched.attributes, expected);
     assert_eq!(patched.version, written.version);
     assert_ne!(patched.version, item.version);
-    let expected =
-        Requests { gets: 1, writes: 1, directory_gets: 1, metadata_gets: 1, ..Requests::default() };
+    let expected = Requests {
+        gets: 1,
+        writes: 1,
+        directory_gets: 1,
+        segment_gets: 1,
+        metadata_gets: 1,
+        ..Requests::default()
+    };
     assert_eq!(world.memory.requests(), expected);
 }
 
@@ -438,7 +454,8 @@ fn a_write_that_stays_throttled_gives_up_at_the_deadline() {
         assert!((20..200).contains(&attempts), "{attempts} attempts");
         let requests = world.memory.requests();
         let of_heat = requests.ledger_updates + requests.ledger_gets + requests.decisions;
-        let expected = requests.directory_gets + requests.metadata_gets + of_heat;
+        let expected =
+            requests.directory_gets + requests.segment_gets + requests.metadata_gets + of_heat;
         assert_eq!(requests.total(), expected);
     }
 }
@@ -491,8 +508,13 @@ fn a_write_whose_lease_runs_out_before_it_is_sent_goes_through_under_a_new_one()
     world.store.script(Operation::Write, [Fault::before(world.passing(LEASE))]);
     put(&world, &world.writer(), "a", "new");
     assert_eq!(world.stored(&in_shard("a", 0)).as_deref(), Some("new"));
-    let expected =
-        Requests { writes: 1, directory_gets: 2, metadata_gets: 2, ..Requests::default() };
+    let expected = Requests {
+        writes: 1,
+        directory_gets: 2,
+        segment_gets: 1,
+        metadata_gets: 2,
+        ..Requests::default()
+    };
     assert_eq!(world.memory.requests(), expected, "the first was held back");
 }
 
@@ -528,8 +550,14 @@ fn what_a_patch_read_after_the_lease_is_read_again() {
     world.store.script(Operation::Get, [Fault::after(world.passing(LEASE))]);
     let writer = world.writer();
     block_on(writer.patch(&key("a"), attributes("new"), NONE, world.deadline())).expect("a patch");
-    let expected =
-        Requests { gets: 2, writes: 1, directory_gets: 2, metadata_gets: 2, ..Requests::default() };
+    let expected = Requests {
+        gets: 2,
+        writes: 1,
+        directory_gets: 2,
+        segment_gets: 1,
+        metadata_gets: 2,
+        ..Requests::default()
+    };
     assert_eq!(world.memory.requests(), expected);
 }
 

@@ -7,9 +7,9 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use dynashard_core::{
-    Addition, Bucket, CollectionMetadata, Counted, DecisionHistory, DirectoryItem, Generation,
-    Grant, HistoryEntry, Job, Ledger, LedgerKind, MAX_HISTORY_ENTRIES, Measures, Phase, Pinned,
-    PinnedTime, Settings, Span,
+    Addition, Bucket, CollectionMetadata, Counted, Counters, DecisionHistory, DirectoryItem,
+    Generation, Grant, HistoryEntry, Job, KeyHash, Ledger, LedgerKind, MAX_HISTORY_ENTRIES,
+    Measures, Phase, Pinned, PinnedTime, Segment, Settings, Span,
 };
 use dynashard_keys::{PartitionKey, Placement, ShardCount};
 
@@ -112,23 +112,98 @@ pub async fn a_collection_is_enlisted_with_its_job_or_not_at_all(fixture: &impl 
     let seen = directory().await;
     let next = seen.with(&one).expect("room");
     let job = super::reshard::job(&one, fixture);
-    let enlisted = store.commit(&enlisting(&seen, &next, &of(&one), Some(&job))).await;
+    let enlisted = store.commit(&enlisting(&seen, &of(&one), Some(&job))).await;
     assert_eq!(enlisted.map(|dated| dated.value), Ok(()));
     assert_eq!((directory().await, get(&one, fixture).await), (next.clone(), Some(of(&one))));
     let stored = store.get::<Job>(&one).await.expect("a strong read").value;
     assert_eq!(stored.as_ref(), Some(&job));
 
     let refused = Err(StoreError::ConditionFailed { existing: None });
-    let of_old = seen.with(&other).expect("room");
     let job = super::reshard::job(&other, fixture);
-    let enlisted = store.commit(&enlisting(&seen, &of_old, &of(&other), Some(&job))).await;
+    let enlisted = store.commit(&enlisting(&seen, &of(&other), Some(&job))).await;
     assert_eq!(enlisted.map(|dated| dated.value), refused, "the directory is not as seen");
     assert_eq!((directory().await, get(&other, fixture).await), (next.clone(), None));
     assert_eq!(store.get::<Job>(&other).await.expect("a strong read").value, None);
-    let again = next.with(&one).expect("room");
-    let enlisted = store.commit(&enlisting(&next, &again, &of(&one), None)).await;
+    let enlisted = store.commit(&enlisting(&next, &of(&one), None)).await;
     assert_eq!(enlisted.map(|dated| dated.value), refused, "it has metadata");
     assert_eq!(directory().await, next);
+}
+
+/// Whoever pins settings, or converts, has read the counts before others raised them.
+pub async fn a_list_becomes_a_root_whose_counts_go_on(fixture: &impl Fixture) {
+    let store = fixture.metadata();
+    let directory = || async {
+        store.get::<DirectoryItem>(&()).await.expect("a strong read").value.unwrap_or_default()
+    };
+    let replace = |seen: DirectoryItem, next: DirectoryItem| async move {
+        store.commit(&[Change::of_directory(&seen, next)]).await.map(|dated| dated.value)
+    };
+    let of = |name: &str| KeyHash::of(&partition(name)).segment().group();
+    let (listed, raised) = (of("counted by a conversion"), of("counted by an enlisting"));
+    let refused = Err(StoreError::ConditionFailed { existing: None });
+    enlist(
+        store,
+        &CollectionMetadata::stable(partition("of a list"), Placement::Xxh64, ShardCount::ONE, 1),
+    )
+    .await
+    .expect("a list");
+    let seen = directory().await;
+    assert!(!seen.hashes().is_empty());
+    assert_eq!(store.raise(raised).await.map(|dated| dated.value), refused);
+    assert_eq!(directory().await, seen);
+
+    let settings = Settings { schema: fixture.schema().clone(), ..Settings::default() };
+    let root = |rev, groups: Counters| {
+        let pinned = Some(Pinned::of(&settings));
+        DirectoryItem::stored(rev, Vec::new(), Some(groups), pinned).expect("a root")
+    };
+    let next = root(seen.rev + 1, [(listed, 1)].into());
+    assert_eq!(replace(seen, next.clone()).await, Ok(()));
+    assert_eq!(directory().await, next);
+
+    let before = directory().await;
+    for _ in 0..12 {
+        let answer = store.raise(raised).await.expect("a root");
+        assert!(answer.server_secs.is_some(), "leases are waited for from this time on");
+    }
+    store.raise(listed).await.expect("a root");
+    let counts = Counters::from([(listed, 2), (raised, 12)]);
+    assert_eq!(directory().await, root(next.rev, counts.clone()));
+    let changed = before.with_pinned(Pinned { revision: 2, ..Pinned::of(&settings) });
+    assert_eq!(replace(before, changed).await, Ok(()), "counts are no lock");
+    let stored = directory().await;
+    assert_eq!(stored.groups(), Some(&counts));
+    assert_eq!(stored.pinned.map(|pinned| pinned.revision), Some(2));
+}
+
+/// Two that enlist at once list both, and whoever is refused lists nothing.
+pub async fn segments_list_what_they_did_and_more(fixture: &impl Fixture) {
+    let store = fixture.metadata();
+    let hash = |n: u8| {
+        let mut bytes = [0xfe; KeyHash::BYTES];
+        bytes[KeyHash::BYTES - 1] = n;
+        KeyHash::stored(bytes)
+    };
+    let of = hash(0).segment();
+    let listed = || async {
+        store.get::<Segment>(&of).await.expect("a strong read").value.unwrap_or_default()
+    };
+    assert_eq!(listed().await, Segment::default());
+    let metadata = |name: &str| {
+        let partition = partition(name);
+        let stable = CollectionMetadata::stable(partition, Placement::Xxh64, ShardCount::ONE, 1);
+        Change::of_metadata(None, stable)
+    };
+    let one = [metadata("listed with metadata"), Change::listing(hash(1))];
+    assert_eq!(store.commit(&one).await.map(|dated| dated.value), Ok(()));
+    let more = Segment::of([hash(3), hash(2), hash(1)]);
+    store.commit(&[Change::of_segment(of, more)]).await.expect("no condition");
+    let all = Segment::of([1, 2, 3].map(hash));
+    assert_eq!(listed().await, all);
+    let again = [metadata("listed with metadata"), Change::listing(hash(4))];
+    let refused = Err(StoreError::ConditionFailed { existing: None });
+    assert_eq!(store.commit(&again).await.map(|dated| dated.value), refused);
+    assert_eq!(listed().await, all);
 }
 
 /// Two that count at once do not count each other out, and those of one grant do not count to another.

@@ -14,7 +14,7 @@ use dynashard_core::ports::{
     RecordStore, StoreError, Write,
 };
 use dynashard_core::{
-    AttributeValue, Attributes, CollectionMetadata, DirectoryItem, Generation, Job, Lease,
+    AttributeValue, Attributes, CollectionMetadata, DirectoryItem, Generation, Job, KeyHash, Lease,
     StoredItem, TableSchema, Version,
 };
 use dynashard_keys::{
@@ -95,6 +95,8 @@ macro_rules! contract_suite {
             metadata::a_collection_is_created_once,
             metadata::settings_are_pinned_where_the_directory_is_as_seen,
             metadata::a_collection_is_enlisted_with_its_job_or_not_at_all,
+            metadata::a_list_becomes_a_root_whose_counts_go_on,
+            metadata::segments_list_what_they_did_and_more,
             metadata::the_collections_of_a_grant_are_counted_where_they_are_as_seen,
             metadata::a_change_is_made_where_the_metadata_is_as_seen,
             metadata::the_index_lists_what_is_being_resharded,
@@ -131,19 +133,26 @@ pub async fn enlist(
     metadata: &CollectionMetadata,
 ) -> Result<Dated<()>, StoreError> {
     let seen = store.get::<DirectoryItem>(&()).await?.value.unwrap_or_default();
-    let next = seen.with(&metadata.partition).expect("room in the directory");
-    store.commit(&enlisting(&seen, &next, metadata, None)).await
+    store.commit(&enlisting(&seen, metadata, None)).await
 }
 
-/// The changes that give a collection its metadata, and its job if it begins with a change.
+/// The changes that give a collection its metadata, and its job if it begins with a change, under this directory.
+///
+/// # Panics
+///
+/// If the directory is full.
 pub fn enlisting(
     seen: &DirectoryItem,
-    next: &DirectoryItem,
     metadata: &CollectionMetadata,
     job: Option<&Job>,
 ) -> Vec<Change> {
-    let mut changes =
-        vec![Change::of_metadata(None, metadata.clone()), Change::of_directory(seen, next.clone())];
+    let partition = &metadata.partition;
+    let listing = if seen.groups().is_some() {
+        Change::listing(KeyHash::of(partition))
+    } else {
+        Change::of_directory(seen, seen.with(partition).expect("room in the directory"))
+    };
+    let mut changes = vec![Change::of_metadata(None, metadata.clone()), listing];
     changes.extend(job.map(|job| Change::of_job(&job.partition, None, Some(job.clone()))));
     changes
 }

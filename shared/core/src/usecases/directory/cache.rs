@@ -9,6 +9,7 @@ use futures_util::lock::{Mutex as AsyncMutex, MutexGuard as AsyncMutexGuard};
 use lru::LruCache;
 use xxhash_rust::xxh64::xxh64;
 
+use crate::model::directory_item::DirectoryItem;
 use crate::model::error::{Code, Error};
 use crate::model::lease::{Deadline, Lease, Moment};
 use crate::model::metadata::{CollectionMetadata, Phase};
@@ -16,6 +17,7 @@ use crate::model::settings::Settings;
 use crate::ports::{Clock, Dated, ReadRecords, StoreError, World};
 use crate::usecases::context::Context;
 use crate::usecases::directory::item::DirectoryLease;
+use crate::usecases::directory::segments::{Segments, Standing};
 use crate::usecases::directory::settings::PinnedSettings;
 use crate::usecases::records::Records;
 use crate::usecases::retry::{Attempts, refusal, within};
@@ -26,12 +28,12 @@ const CACHED_COLLECTIONS: NonZeroUsize = NonZeroUsize::new(10_000).expect("not z
 
 /// What is known about collections, and for how long it may be believed.
 ///
-/// The directory item and the metadata of the collections that it lists are read strongly and kept for
-/// a lease; while the lease lives, a look-up costs no request. A collection that the item does not
-/// list stands on the lease of the item itself.
+/// The root of the directory and the metadata of the collections that are listed are read strongly and kept for a lease; while
+/// the lease lives, a look-up costs no request. A collection that is not listed stands on the lease of the root.
 pub struct Directory {
     context: Context,
     lease: DirectoryLease,
+    pub(super) segments: Segments,
     cache: Mutex<LruCache<PartitionKey, Known>>,
     /// Whoever reads a collection's metadata holds its stripe, so that concurrent operations of one
     /// batch share one read when a lease runs out.
@@ -63,6 +65,7 @@ impl Directory {
         let cache = Mutex::new(LruCache::new(CACHED_COLLECTIONS));
         Self {
             lease: DirectoryLease::new(context.clone()),
+            segments: Segments::new(context.clone()),
             cache,
             stripes: std::array::from_fn(|_| AsyncMutex::new(())),
             stripe_seed: context.entropy().next_u64(),
@@ -118,12 +121,18 @@ impl Directory {
 
     /// The collection's metadata, or what holds of a collection without any.
     pub async fn find(&self, partition: &PartitionKey, deadline: Deadline) -> Result<Known, Error> {
-        if let Some(known) = self.cached(partition) {
-            return Ok(known);
-        }
-        let (item, lease) = self.lease.item(deadline).await?;
-        if !item.lists(partition) {
-            return Ok(Known::cold(partition, self.settings(), lease));
+        loop {
+            if let Some(known) = self.cached(partition) {
+                return Ok(known);
+            }
+            let (item, lease) = self.lease.item(deadline).await?;
+            match self.segments.standing(&item, partition) {
+                Standing::Cold => return Ok(Known::cold(partition, self.settings(), lease)),
+                Standing::Listed => break,
+                Standing::Unread => {
+                    self.segments.read(partition, &self.lease, deadline).await?;
+                }
+            }
         }
         let _turn = self.turn(partition).await;
         if let Some(known) = self.cached(partition) {
@@ -138,12 +147,19 @@ impl Directory {
         partition: &PartitionKey,
         deadline: Deadline,
     ) -> Result<Known, Error> {
-        let (item, lease) = if self.lease.has_listed(partition) {
+        // What an item lists itself it lists for ever, and of segments the root in hand tells enough.
+        let tells = |item: &DirectoryItem| item.groups().is_some() || item.lists(partition);
+        let (item, lease) = if self.lease.last().is_some_and(|item| tells(&item)) {
             self.lease.item(deadline).await?
         } else {
             self.lease.read_now(deadline).await?
         };
-        if !item.lists(partition) {
+        let is_listed = if item.groups().is_none() {
+            item.lists(partition)
+        } else {
+            self.segments.list_now(&item, partition, deadline).await?
+        };
+        if !is_listed {
             return Ok(Known::cold(partition, self.settings(), lease));
         }
         let _turn = self.turn(partition).await;
@@ -193,8 +209,10 @@ impl Directory {
     /// enlisted since.
     pub fn forget(&self, partition: &PartitionKey) {
         self.lock().pop(partition);
-        if !self.lease.has_listed(partition) {
-            self.lease.drop();
+        match self.lease.last() {
+            Some(root) if root.groups().is_some() => self.segments.doubt(partition),
+            Some(item) if item.lists(partition) => {}
+            _ => self.lease.drop(),
         }
     }
 
@@ -216,7 +234,8 @@ impl Directory {
                 return None;
             }
         }
-        (!item.lists(partition)).then(|| Known::cold(partition, self.settings(), lease))
+        let is_cold = self.segments.standing(&item, partition) == Standing::Cold;
+        is_cold.then(|| Known::cold(partition, self.settings(), lease))
     }
 
     /// Keeps metadata that was read, or published, while the lease of the directory lived.

@@ -10,7 +10,9 @@ use crate::model::error::{Code, Error};
 use crate::model::grant::{Counted, Grant};
 use crate::model::lease::{Deadline, Lease, Moment};
 use crate::model::metadata::{CollectionMetadata, Contradiction};
-use crate::model::reshard::Job;
+use crate::model::reshard::{Job, ServerTime};
+use crate::model::segment::{KeyHash, Segment};
+use crate::model::version::Generation;
 use crate::ports::{Change, Dated, StoreError};
 use crate::usecases::directory::cache::{Directory, Known, lease_under};
 use crate::usecases::records::Revision;
@@ -120,10 +122,14 @@ impl<'a> Changes<'a> {
         deadline: Deadline,
     ) -> Result<BeginOutcome, Error> {
         self.check_enlisting(&metadata.partition)?;
-        let (seen, under) = self.directory.lease().read_now(deadline).await?;
-        let next = seen.with(&metadata.partition).ok_or_else(directory_is_full)?;
-        let mut changes =
-            vec![Change::of_metadata(None, metadata.clone()), Change::of_directory(&seen, next)];
+        let (seen, under) = self.directory.lease().item(deadline).await?;
+        let listing = if seen.groups().is_some() {
+            Change::listing(KeyHash::of(&metadata.partition))
+        } else {
+            let next = seen.with(&metadata.partition).ok_or_else(directory_is_full)?;
+            Change::of_directory(&seen, next)
+        };
+        let mut changes = vec![Change::of_metadata(None, metadata.clone()), listing];
         let job = job.map(|job| Change::of_job(&metadata.partition, None, Some(job)));
         changes.extend(job);
         let sent = self.directory.now();
@@ -136,6 +142,38 @@ impl<'a> Changes<'a> {
             metadata: Arc::new(metadata),
         });
         self.outcome_of(published, deadline).await
+    }
+
+    /// Has everybody learn that a collection is listed, which was seen to be so: raises the counter that renews what others know
+    /// of its segment. Returns the time from which on nobody takes a lease on that it is cold, or `None` where that is any time
+    /// after it was seen (protocol: "The directory").
+    pub(crate) async fn announce(
+        self,
+        metadata: &CollectionMetadata,
+        deadline: Deadline,
+    ) -> Result<Option<ServerTime>, Error> {
+        // What has changed before was announced then.
+        if metadata.generation > Generation::FIRST_CHANGE {
+            return Ok(None);
+        }
+        let group = KeyHash::of(&metadata.partition).segment().group();
+        self.directory.records().raise(group, deadline).await
+    }
+
+    /// As [`Changes::announce`], for whoever counts a wait from then: the segment was seen to list the collection.
+    pub(crate) async fn announce_seen(
+        self,
+        metadata: &CollectionMetadata,
+        deadline: Deadline,
+    ) -> Result<Option<ServerTime>, Error> {
+        let announced = self.announce(metadata, deadline).await?;
+        // A list may be held that was converted since, and has listed another key of the same hash.
+        if announced.is_some() && !self.directory.segments.have_listed(&metadata.partition) {
+            self.directory.lease().drop();
+            let why = "the segment of the directory was not seen yet to list the collection";
+            return Err(Error::new(Code::Unavailable, why));
+        }
+        Ok(announced)
     }
 
     /// Counts a collection that is about to be enlisted to those of the grant under which somebody asks for it. It comes
@@ -151,7 +189,7 @@ impl<'a> Changes<'a> {
         self.check_enlisting(partition)?;
         let count = |seen: Option<Counted>| {
             let before = seen.clone().unwrap_or_default();
-            let next = before.with(DirectoryItem::hash_of(partition), grant);
+            let next = before.with(KeyHash::of(partition).half(), grant);
             let next = next.ok_or_else(|| is_exhausted(grant))?;
             Ok(if next == before {
                 Revision::Keep(())
@@ -167,7 +205,9 @@ impl<'a> Changes<'a> {
     fn check_enlisting(self, partition: &PartitionKey) -> Result<(), Error> {
         self.check_allowed(partition)?;
         // Whoever has seen it full need not read it again: it never has more room.
-        if self.directory.lease().last().is_some_and(|item| !item.has_room_for(partition)) {
+        let has_room =
+            self.directory.lease().last().is_none_or(|root| root.has_room_for(partition));
+        if !has_room || !self.directory.segments.have_room_for(partition) {
             return Err(directory_is_full());
         }
         Ok(())
@@ -194,7 +234,7 @@ impl<'a> Changes<'a> {
         match published {
             Ok(known) => Ok(BeginOutcome::Begun(known)),
             Err(StoreError::ConditionFailed { .. }) => Ok(BeginOutcome::Overtaken),
-            // Another transaction holds the metadata or the job, most likely the same beginning. What
+            // Another transaction holds the metadata, the job or the segment, most likely the same beginning. What
             // becomes of it shows a moment later.
             Err(StoreError::Conflict) => {
                 let why = "another transaction was changing the collection";
@@ -315,7 +355,11 @@ fn is_exhausted(grant: &Grant) -> Error {
 }
 
 fn directory_is_full() -> Error {
-    let most = DirectoryItem::MAX_COLLECTIONS;
-    let why = format!("the directory lists {most} collections, the most that it can");
+    let why = format!(
+        "the part of the directory that is to list the collection is full: a segment lists {} collections, and the one \
+         item of a stack that an earlier version has set up {}",
+        Segment::MAX_COLLECTIONS,
+        DirectoryItem::MAX_COLLECTIONS
+    );
     Error::new(Code::DirectoryFull, why)
 }

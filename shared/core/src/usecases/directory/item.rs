@@ -1,11 +1,10 @@
-//! The directory item under a lease: which collections have metadata, and what is pinned.
+//! The directory item under a lease: what renews that is known of the segments, and what is pinned.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use dynashard_keys::PartitionKey;
 use futures_util::lock::Mutex as AsyncMutex;
 
 use crate::model::directory_item::DirectoryItem;
@@ -141,11 +140,6 @@ impl DirectoryLease {
         self.lock_held().as_ref().map(|(item, _)| Arc::clone(item))
     }
 
-    /// Whether the directory item was ever seen to list the collection. Whatever was listed once is listed for ever.
-    pub(super) fn has_listed(&self, partition: &PartitionKey) -> bool {
-        self.last().is_some_and(|item| item.lists(partition))
-    }
-
     /// The directory item as it is now.
     pub(super) async fn read_now(
         &self,
@@ -187,8 +181,12 @@ impl DirectoryLease {
                 self.owner_is_known.store(true, Ordering::Relaxed);
             }
             let read = (Arc::new(item), lease);
-            self.was_renewed_early.store(false, Ordering::Relaxed);
-            *self.lock_held() = Some(read.clone());
+            let mut held = self.lock_held();
+            // Two reads may be answered in another order than they were begun in.
+            if held.as_ref().is_none_or(|(_, held)| held.since().boot <= read.1.since().boot) {
+                self.was_renewed_early.store(false, Ordering::Relaxed);
+                *held = Some(read.clone());
+            }
             return Ok(read);
         }
     }

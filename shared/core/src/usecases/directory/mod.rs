@@ -1,11 +1,13 @@
 //! What is known about collections, and the only way to change it.
 //!
 //! [`Directory`] keeps metadata under leases ([`cache`]), and stands on the lease of the directory item, with the settings
-//! that are pinned in it ([`item`]). [`Changes`] publishes changes of metadata, and [`PinnedSettings`] those of settings.
+//! that are pinned in it ([`item`]), and on the [`segments`] that list the collections. [`Changes`] publishes changes of metadata, and [`PinnedSettings`] those of settings.
 
 mod cache;
 mod changes;
+mod conversion;
 mod item;
+mod segments;
 mod settings;
 
 pub use cache::{Directory, Known};

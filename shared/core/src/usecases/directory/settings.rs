@@ -60,6 +60,10 @@ impl<'a> PinnedSettings<'a> {
         Self { context }
     }
 
+    pub(super) fn context(self) -> &'a Context {
+        self.context
+    }
+
     /// What is pinned now, whether this directory's own settings differ or not.
     ///
     /// Settings of a format that this software does not know are an error.
@@ -180,13 +184,13 @@ impl<'a> PinnedSettings<'a> {
             let change = Change::of_directory(&item, item.with_pinned(next.clone()));
             Ok(Revision::commit(change, next))
         };
-        // Other collections are enlisted meanwhile.
-        let contended = "the directory kept changing; ask again";
+        // Others pin something meanwhile, or enlist collections in the same item.
+        let contended = "the directory's item kept changing; ask again";
         Records::of(self.context).revise(&(), revision, contended, deadline).await
     }
 }
 
-fn nothing_is_pinned() -> Error {
+pub(super) fn nothing_is_pinned() -> Error {
     let why = "no settings are pinned yet: the stack's functions do that with the first write, or within a \
                minute of their deployment";
     Error::new(Code::SettingsMismatch, why)

@@ -63,7 +63,6 @@ impl Rebalancer {
             if !seen.metadata.needs_rebalancing() {
                 return Ok(Advance::Nothing);
             }
-            let unchanged_for = age.lasts(&seen, self.directory.now());
             let (job, now) = self.directory.records().job(partition, deadline).await?;
             state.looks_at(now, self.directory.now());
             let Some(job) = job else {
@@ -75,6 +74,7 @@ impl Rebalancer {
                 self.unless_changed(&seen, damage, deadline).await?;
                 continue;
             };
+            let unchanged_for = age.lasts(&seen, &job, self.directory.now());
             let waits = self.directory.lease().waits_now(deadline).await?;
             state.finds(&seen.metadata, &job, waits);
             let step = next_step(&seen.metadata, &job, Observation { now, unchanged_for }, waits);
@@ -162,13 +162,10 @@ impl Rebalancer {
         let now_secs = self.directory.lease().epoch_secs();
         match step {
             NextStep::NoteForward(at) => {
-                save_job(
-                    &self.directory,
-                    job,
-                    Job { forward_seen: Some(at), ..job.clone() },
-                    deadline,
-                )
-                .await
+                let announced =
+                    Changes::of(&self.directory).announce_seen(metadata, deadline).await?;
+                let forward_seen = Some(announced.unwrap_or(at));
+                save_job(&self.directory, job, Job { forward_seen, ..job.clone() }, deadline).await
             }
             NextStep::Move => self.publish(metadata, metadata.with_move(now_secs), deadline).await,
             NextStep::NoteMove(at, old_requests) => {
@@ -384,15 +381,20 @@ impl Rebalancer {
 /// A strong read that returned it proves that it was published by then, so every lease on what was
 /// before began earlier.
 #[derive(Default)]
-struct MetadataAge(Option<(Arc<CollectionMetadata>, Moment)>);
+struct MetadataAge(Option<(Arc<CollectionMetadata>, Option<ServerTime>, Moment)>);
 
 impl MetadataAge {
-    /// For how long the metadata certainly has been as it was just read.
-    fn lasts(&mut self, seen: &Known, now: Moment) -> Duration {
+    /// For how long the metadata certainly has been as it was just read, and everybody could know of it: what was cold before
+    /// is announced between two reads that see the same (protocol: "The directory").
+    fn lasts(&mut self, seen: &Known, job: &Job, now: Moment) -> Duration {
         match &self.0 {
-            Some((metadata, since)) if *metadata == seen.metadata => now.certainly_since(*since),
+            Some((metadata, announced, since))
+                if *metadata == seen.metadata && *announced == job.forward_seen =>
+            {
+                now.certainly_since(*since)
+            }
             _ => {
-                self.0 = Some((Arc::clone(&seen.metadata), now));
+                self.0 = Some((Arc::clone(&seen.metadata), job.forward_seen, now));
                 Duration::ZERO
             }
         }
