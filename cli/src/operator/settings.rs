@@ -18,11 +18,11 @@ use super::{Failure, INTERRUPTED, PATIENCE, signals};
 /// How often CloudFormation is asked for the stack's parameter.
 const LOOK_EVERY: Duration = Duration::from_secs(10);
 
-/// More than it takes to read 50,000 metadata items, again where keys are sharded meanwhile.
+/// More than it takes to read the metadata of all collections that one item can list, again where keys are sharded meanwhile.
 const CONVERSION_TIME: Duration = Duration::from_mins(30);
 
 #[derive(Debug, clap::Args)]
-#[expect(clippy::struct_excessive_bools, reason = "flags of a command")]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub(crate) struct SettingsArgs {
     /// Change `LeaseSecs`, or `SignatureAgeSecs` and `RequestLifetimeSecs`; may be repeated.
     #[arg(long = "set", value_name = "NAME=SECS", value_parser = assignment)]

@@ -26,7 +26,7 @@ use dynashard_core::{
 };
 use dynashard_keys::{ItemKey, PartitionKey, Placement, ShardCount, ShardId, SortKey};
 use dynashard_local::{Counters, DynamoDb, DynamoDbOptions};
-use dynashard_testkit::{beginning, enlist};
+use dynashard_testkit::{beginning, enlist, hashes_beside};
 
 const MAIN_TABLE: &str = "main";
 const METADATA_TABLE: &str = "metadata";
@@ -485,13 +485,9 @@ async fn a_directory_of_a_million_collections_costs_what_the_protocol_says() {
     let root = DirectoryItem::stored(seen.rev + 1, Vec::new(), Some(groups), Some(pinned));
     let root = root.expect("a root");
     store.commit(&[Change::of_directory(&seen, root)]).await.expect("a root");
-    let hash = |n: u8| {
-        let mut bytes = [0xfe; KeyHash::BYTES];
-        bytes[KeyHash::BYTES - 1] = n;
-        KeyHash::stored(bytes)
-    };
-    let of = hash(0).segment();
-    let listed = Change::of_segment(of, Segment::of((0..123).map(hash)));
+    let hash = KeyHash::of(&PartitionKey::new("listed").expect("a valid partition key"));
+    let of = hash.segment();
+    let listed = Change::of_segment(of, Segment::of(hashes_beside(hash).take(123)));
     store.commit(&[listed]).await.expect("a segment");
     let mut before = world.database.counters();
     let mut costs = || {

@@ -30,6 +30,6 @@ pub use executor::block_on;
 pub use faults::{Fault, Faulty, Operation};
 pub use fuzz::{Random, fuzz};
 pub use heat::MemoryHeat;
-pub use memory::{MemoryStore, Requests, page};
+pub use memory::{MemoryStore, Requests, hashes_beside, page};
 pub use output::Output;
 pub use records::Records;

@@ -233,9 +233,7 @@ impl MemoryStore {
         let directory = self.stored_directory();
         if directory.groups().is_some() {
             let hash = KeyHash::of(&metadata.partition);
-            let mut state = self.lock();
-            state.records.commit(&[Change::listing(hash)]).expect("no condition");
-            state.records.raise(hash.segment().group()).expect("a root");
+            self.place_listed(hash.segment(), &Segment::of([hash]));
         } else if !directory.lists(&metadata.partition) {
             self.place_directory(directory.with(&metadata.partition).expect("room"));
         }
@@ -243,10 +241,6 @@ impl MemoryStore {
     }
 
     /// Leaves no room in the directory for this collection.
-    ///
-    /// # Panics
-    ///
-    /// If the directory is a root that is gone.
     pub fn fill_directory(&self, partition: &PartitionKey) {
         let directory = self.stored_directory();
         if directory.groups().is_none() {
@@ -255,15 +249,23 @@ impl MemoryStore {
             return self.place_directory(full.unwrap_or_default());
         }
         let hash = KeyHash::of(partition);
-        let others = (0_u64..).map(|n| {
-            let mut bytes = hash.bytes();
-            bytes[KeyHash::BYTES - 8..].copy_from_slice(&n.to_be_bytes());
-            KeyHash::stored(bytes)
-        });
-        let full = Segment::of(others.take(Segment::MAX_COLLECTIONS));
-        let mut state = self.lock();
-        state.records.commit(&[Change::of_segment(hash.segment(), full)]).expect("no condition");
-        state.records.raise(hash.segment().group()).expect("a root");
+        let full = Segment::of(hashes_beside(hash).take(Segment::MAX_COLLECTIONS));
+        self.place_listed(hash.segment(), &full);
+    }
+
+    /// Has a segment list more collections, as the root tells.
+    ///
+    /// # Panics
+    ///
+    /// If the directory has no segments.
+    pub fn place_listed(&self, of: SegmentId, more: &Segment) {
+        self.place_in_segment(of, more);
+        self.lock().records.raise(of.group()).expect("a root");
+    }
+
+    fn place_in_segment(&self, of: SegmentId, more: &Segment) {
+        let segment = self.stored_segment(of).with(more);
+        self.lock().records.place(RecordKey::Segment(of), Some(Record::Segment(segment)));
     }
 
     /// Pins settings, in place of what is pinned.
@@ -325,46 +327,13 @@ impl MemoryStore {
     /// Whether a collection is listed.
     pub fn lists(&self, partition: &PartitionKey) -> bool {
         let hash = KeyHash::of(partition);
-        let segment = self.lock().records.get::<Segment>(&hash.segment());
-        self.stored_directory().lists(partition)
-            || segment.is_some_and(|segment| segment.lists(hash))
-    }
-
-    /// Puts the metadata of many collections, as long as nobody looks.
-    pub fn place_listed(&self, all: impl Iterator<Item = CollectionMetadata>) {
-        let mut root = self.stored_directory();
-        let mut segments = BTreeMap::<_, Vec<_>>::new();
-        for metadata in all {
-            let hash = KeyHash::of(&metadata.partition);
-            segments.entry(hash.segment()).or_default().push((hash, metadata));
-        }
-        if root.groups().is_none() {
-            let listed = segments.values().flatten().map(|(_, metadata)| &metadata.partition);
-            let mut hashes = listed.map(DirectoryItem::hash_of).collect::<Vec<_>>();
-            hashes.sort_unstable();
-            root = DirectoryItem::stored(1, hashes, None, root.pinned).unwrap_or_default();
-        }
-        for (of, listed) in segments {
-            if root.groups().is_some() {
-                root = root.raised(of.group()).unwrap_or_default();
-                let segment = Segment::of(listed.iter().map(|(hash, _)| *hash));
-                self.lock().records.place(RecordKey::Segment(of), Some(Record::Segment(segment)));
-            }
-            for (_, metadata) in listed {
-                self.place_unlisted_metadata(metadata);
-            }
-        }
-        self.place_directory(root);
+        self.stored_directory().lists(partition) || self.stored_segment(hash.segment()).lists(hash)
     }
 
     /// As [`MemoryStore::place_metadata`], of which the root does not tell.
-    ///
-    /// # Panics
-    ///
-    /// Never: a segment is changed on no condition.
     pub fn place_unannounced_metadata(&self, metadata: CollectionMetadata) {
-        let listing = Change::listing(KeyHash::of(&metadata.partition));
-        self.lock().records.commit(&[listing]).expect("no condition");
+        let hash = KeyHash::of(&metadata.partition);
+        self.place_in_segment(hash.segment(), &Segment::of([hash]));
         self.place_unlisted_metadata(metadata);
     }
 
@@ -756,6 +725,15 @@ impl CollectionCatalog for MemoryStore {
         });
         Ok(ListPage { entries: collections.collect(), damaged, next })
     }
+}
+
+/// Hashes that lie in the segment of this one.
+pub fn hashes_beside(hash: KeyHash) -> impl Iterator<Item = KeyHash> {
+    (0_u64..).map(move |n| {
+        let mut bytes = hash.bytes();
+        bytes[KeyHash::BYTES - 8..].copy_from_slice(&n.to_be_bytes());
+        KeyHash::stored(bytes)
+    })
 }
 
 /// A page of so many entries, in order, from behind a key.

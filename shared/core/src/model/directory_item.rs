@@ -60,11 +60,6 @@ impl DirectoryItem {
         &self.hashes
     }
 
-    /// What a collection is listed by.
-    pub fn hash_of(partition: &PartitionKey) -> u64 {
-        hash(partition)
-    }
-
     /// Whether the collection has a metadata item. One that has none may share its hash with one that has.
     pub fn lists(&self, partition: &PartitionKey) -> bool {
         self.hashes.binary_search(&hash(partition)).is_ok()

@@ -35,7 +35,7 @@ impl KeyHash {
 
     /// Its first half, by which a grant counts the collection.
     pub(crate) fn half(self) -> u64 {
-        self.0.as_chunks::<8>().0.first().map_or(0, |half| u64::from_be_bytes(*half))
+        u64::try_from(u128::from_be_bytes(self.0) >> u64::BITS).unwrap_or_default()
     }
 
     /// Where it is listed: the number that its first bits are.
@@ -93,7 +93,7 @@ impl Group {
     }
 }
 
-/// Two letters at most. Must be kept stable.
+/// Two digits of base 36. Must be kept stable.
 impl fmt::Display for Group {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let digit = |value: u16| char::from_digit(u32::from(value), 36).unwrap_or('0');

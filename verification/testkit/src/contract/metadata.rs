@@ -13,6 +13,8 @@ use dynashard_core::{
 };
 use dynashard_keys::{PartitionKey, Placement, ShardCount};
 
+use crate::memory::hashes_beside;
+
 use super::{Fixture, beginning, ending, enlist, enlisting, partition};
 
 /// How far a server's clock may be from the test's, in seconds.
@@ -170,7 +172,7 @@ pub async fn a_list_becomes_a_root_whose_counts_go_on(fixture: &impl Fixture) {
     let counts = Counters::from([(listed, 2), (raised, 12)]);
     assert_eq!(directory().await, root(next.rev, counts.clone()));
     let changed = before.with_pinned(Pinned { revision: 2, ..Pinned::of(&settings) });
-    assert_eq!(replace(before, changed).await, Ok(()), "counts are no lock");
+    assert_eq!(replace(before, changed).await, Ok(()), "a raised count refuses no other change");
     let stored = directory().await;
     assert_eq!(stored.groups(), Some(&counts));
     assert_eq!(stored.pinned.map(|pinned| pinned.revision), Some(2));
@@ -179,12 +181,9 @@ pub async fn a_list_becomes_a_root_whose_counts_go_on(fixture: &impl Fixture) {
 /// Two that enlist at once list both, and whoever is refused lists nothing.
 pub async fn segments_list_what_they_did_and_more(fixture: &impl Fixture) {
     let store = fixture.metadata();
-    let hash = |n: u8| {
-        let mut bytes = [0xfe; KeyHash::BYTES];
-        bytes[KeyHash::BYTES - 1] = n;
-        KeyHash::stored(bytes)
-    };
-    let of = hash(0).segment();
+    let listed_with = KeyHash::of(&partition("listed with metadata"));
+    let of = listed_with.segment();
+    let hashes = hashes_beside(listed_with).take(4).collect::<Vec<_>>();
     let listed = || async {
         store.get::<Segment>(&of).await.expect("a strong read").value.unwrap_or_default()
     };
@@ -194,13 +193,13 @@ pub async fn segments_list_what_they_did_and_more(fixture: &impl Fixture) {
         let stable = CollectionMetadata::stable(partition, Placement::Xxh64, ShardCount::ONE, 1);
         Change::of_metadata(None, stable)
     };
-    let one = [metadata("listed with metadata"), Change::listing(hash(1))];
+    let one = [metadata("listed with metadata"), Change::listing(hashes[0])];
     assert_eq!(store.commit(&one).await.map(|dated| dated.value), Ok(()));
-    let more = Segment::of([hash(3), hash(2), hash(1)]);
+    let more = Segment::of([2, 1, 0].map(|n| hashes[n]));
     store.commit(&[Change::of_segment(of, more)]).await.expect("no condition");
-    let all = Segment::of([1, 2, 3].map(hash));
+    let all = Segment::of(hashes[..3].iter().copied());
     assert_eq!(listed().await, all);
-    let again = [metadata("listed with metadata"), Change::listing(hash(4))];
+    let again = [metadata("listed with metadata"), Change::listing(hashes[3])];
     let refused = Err(StoreError::ConditionFailed { existing: None });
     assert_eq!(store.commit(&again).await.map(|dated| dated.value), refused);
     assert_eq!(listed().await, all);

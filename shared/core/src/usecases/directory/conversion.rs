@@ -14,7 +14,7 @@ use crate::usecases::directory::settings::{PinnedSettings, nothing_is_pinned};
 use crate::usecases::records::Records;
 use crate::usecases::retry::refusal;
 
-/// How many segments are written at a time: some 3,000 a second, of which each costs a write unit.
+/// How many segments are written at a time, each for a write unit or few.
 const AT_A_TIME: usize = 16;
 
 impl PinnedSettings<'_> {

@@ -1,7 +1,8 @@
 //! What is known about collections, and the only way to change it.
 //!
-//! [`Directory`] keeps metadata under leases ([`cache`]), and stands on the lease of the directory item, with the settings
-//! that are pinned in it ([`item`]), and on the [`segments`] that list the collections. [`Changes`] publishes changes of metadata, and [`PinnedSettings`] those of settings.
+//! [`Directory`] keeps metadata under leases ([`cache`]). It stands on the lease of the directory item, with the settings that
+//! are pinned in it ([`item`]), and on the [`segments`] that list the collections. [`Changes`] publishes changes of metadata, and
+//! [`PinnedSettings`] those of settings, which may put segments in place of a list ([`conversion`]).
 
 mod cache;
 mod changes;
