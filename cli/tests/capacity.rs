@@ -15,10 +15,11 @@ const REFUSED: &str = "TableWriteProvisionedThroughputExceeded";
 const HOT: &str = "TableWriteKeyRangeThroughputExceeded";
 
 /// What the table begins with, and what it may have at most, in write units a second.
-const UNITS: i64 = 50;
+const UNITS: i64 = 20;
 const MOST: i64 = 400;
 
-/// What is offered: each of these clients puts so many items, all of other keys, and rests for so long.
+/// What is offered: each of these clients puts so many items, all of other keys, and rests for so long. A machine that
+/// takes three seconds for a batch still offers nearly twice what the table begins with, so that it is raised twice.
 const CLIENTS: usize = 5;
 const BATCH: usize = 30;
 const REST: Duration = Duration::from_secs(1);
@@ -77,7 +78,7 @@ async fn a_table_at_its_capacity_gets_more_of_it_and_no_key_gets_shards() {
 fn without_capacity_scaling_a_table_stays_as_it_is() {
     let stack = stack(&[]);
     // More than the units of a second, which the table takes at once.
-    for batch in 0..8 {
+    for batch in 0..4 {
         put_cold_keys(&stack, 0, batch);
     }
     assert!(stack.throttles("MainTable", REFUSED) > 0);
