@@ -8,6 +8,7 @@ use std::fmt;
 use crate::check::{Limit, Progress, Report, Verdict, search};
 use crate::conversion::ConversionModel;
 use crate::item::{Home, ItemModel, Program, Value, Verb};
+use crate::layouts::LayoutsModel;
 use crate::lifetimes::LifetimesModel;
 use crate::mutation::Mutation;
 use crate::ownership::OwnershipModel;
@@ -57,6 +58,8 @@ pub enum Subject {
     Ownership(OwnershipModel),
     /// A directory in segments.
     Segments(SegmentsModel),
+    /// Layouts that are renewed by the root.
+    Layouts(LayoutsModel),
     /// A directory of one item that becomes one in segments.
     Conversion(ConversionModel),
     /// Changes of the lifetime of requests.
@@ -180,6 +183,7 @@ impl Configuration {
             Subject::Settings(model) => search(model, limit, on_progress),
             Subject::Ownership(model) => search(model, limit, on_progress),
             Subject::Segments(model) => search(model, limit, on_progress),
+            Subject::Layouts(model) => search(model, limit, on_progress),
             Subject::Conversion(model) => search(model, limit, on_progress),
             Subject::Lifetimes(model) => search(model, limit, on_progress),
         };
@@ -198,6 +202,7 @@ impl Configuration {
             Subject::Settings(_) => "a reshard during which the term shrinks",
             Subject::Ownership(_) => "the owner serves all writes",
             Subject::Segments(_) => "the items of a key that was cold move",
+            Subject::Layouts(_) => "a collection that has rested moves",
             Subject::Conversion(_) => "what was enlisted by a segment moves",
             Subject::Lifetimes(_) => "a close by the shorter lifetime",
         }
@@ -216,6 +221,11 @@ impl Configuration {
             | M::WaitForSomeCopies
             | M::WaitFromSight
             | M::OneCacheForAllCopies => return segments(Some(mutation)),
+            M::WaitFromSightOfLayout
+            | M::RaiseBeforeLayoutShows
+            | M::RenewByLaterRoot
+            | M::RenewWhatMoves
+            | M::RenewWithoutMetadata => return layouts(Some(mutation)),
             M::ConvertWithoutV | M::ConvertWhateverChanged | M::ConvertToZero => {
                 return conversion(Some(mutation));
             }
@@ -709,7 +719,8 @@ fn settings() -> Vec<Configuration> {
     // Two of a term may have read the directory and the metadata at different times.
     let terms: &[&[u8]] = &[&[1, 2], &[1, 3], &[2, 3], &[1, 2, 2], &[1, 1, 2], &[1, 2, 3]];
     let changes = terms.iter().map(|terms| changes(terms, None));
-    let others = [ownership(None), segments(None), conversion(None), lifetimes(None)];
+    let others =
+        [ownership(None), segments(None), layouts(None), conversion(None), lifetimes(None)];
     changes.chain(others).collect()
 }
 
@@ -730,6 +741,16 @@ fn segments(mutation: Option<Mutation>) -> Configuration {
         extent: Extent::Small,
         shows: &["a key is taken for cold that is listed", "a segment is renewed by the root"],
         subject: Subject::Segments(SegmentsModel { environments: 1, mutation }),
+    }
+}
+
+/// Layouts that are renewed by the root, and an environment that acts on them. Others would not know of each other.
+fn layouts(mutation: Option<Mutation>) -> Configuration {
+    Configuration {
+        name: format!("{}layouts without reads", mutation.map(prefix).unwrap_or_default()),
+        extent: Extent::Small,
+        shows: &["metadata is renewed by the root", "a counter tells that metadata has changed"],
+        subject: Subject::Layouts(LayoutsModel { mutation }),
     }
 }
 

@@ -79,6 +79,22 @@ pub enum Mutation {
     /// another, which may be equal by chance.
     /// Invariant I32.
     OneCacheForAllCopies,
+    /// Breaks "T' counts from the answer to the raised count" where a collection has rested: it counts from the sight of
+    /// `forward`, and who renews the layout of before until the count is raised is not waited for.
+    /// Invariant I8.
+    WaitFromSightOfLayout,
+    /// Breaks "`forward` shows before the count is raised": metadata that is read in between is renewed for ever.
+    /// Invariant I8.
+    RaiseBeforeLayoutShows,
+    /// Breaks "the root that was read before the metadata renews it": one that was read behind it may count the change already.
+    /// Invariant I8.
+    RenewByLaterRoot,
+    /// Breaks "only metadata that rests is renewed": nothing is raised when `forward` is over.
+    /// Invariant I8.
+    RenewWhatMoves,
+    /// Breaks the same where a listed collection has no metadata yet: its first change is not counted.
+    /// Invariant I8.
+    RenewWithoutMetadata,
     /// Breaks "the conversion waits for V before it scans": it has read a list that names a key whose metadata does not show
     /// yet, and puts a root in its place under which nobody finds the key.
     /// Invariant I32.
@@ -304,7 +320,7 @@ pub enum Expectation {
 
 impl Mutation {
     /// All of them, in the order of the protocol's sections.
-    pub const ALL: [Self; 76] = [
+    pub const ALL: [Self; 81] = [
         Self::PublishBeforeLeasesEnd,
         Self::ForwardBeforeStableIsKnown,
         Self::EnlistWithoutWait,
@@ -325,6 +341,11 @@ impl Mutation {
         Self::WaitForSomeCopies,
         Self::WaitFromSight,
         Self::OneCacheForAllCopies,
+        Self::WaitFromSightOfLayout,
+        Self::RaiseBeforeLayoutShows,
+        Self::RenewByLaterRoot,
+        Self::RenewWhatMoves,
+        Self::RenewWithoutMetadata,
         Self::ConvertWithoutV,
         Self::ConvertWhateverChanged,
         Self::ConvertToZero,

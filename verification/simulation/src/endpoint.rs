@@ -212,9 +212,16 @@ impl RecordStore for Endpoint {
         self.call(name, Kind::Write(None), add).await
     }
 
-    async fn raise(&self, group: Group) -> Result<Dated<()>, StoreError> {
-        let name = || format!("raise the count of {group}");
-        let raise = at_once(move |tables, _, _| tables.records.raise(group));
+    async fn raise(&self, groups: &[Group]) -> Result<Dated<()>, StoreError> {
+        let groups = groups.to_vec();
+        let name = || {
+            let names = groups.iter().map(Group::to_string).collect::<Vec<_>>();
+            format!("raise the counts of {}", names.join(" and "))
+        };
+        let raise = {
+            let groups = groups.clone();
+            at_once(move |tables, _, _| tables.records.raise(&groups))
+        };
         self.call(name, Kind::Write(None), raise).await
     }
 

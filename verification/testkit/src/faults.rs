@@ -412,8 +412,8 @@ impl<S: RecordStore> RecordStore for Faulty<S> {
         self.perform(Operation::LedgerUpdate, request).await
     }
 
-    async fn raise(&self, group: Group) -> Result<Dated<()>, StoreError> {
-        self.perform(Operation::Raise, self.store.raise(group)).await
+    async fn raise(&self, groups: &[Group]) -> Result<Dated<()>, StoreError> {
+        self.perform(Operation::Raise, self.store.raise(groups)).await
     }
 
     async fn list(&self, list: List, after: Option<&str>) -> Result<ListPage<Listed>, StoreError> {

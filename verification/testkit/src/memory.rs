@@ -233,7 +233,9 @@ impl MemoryStore {
         let directory = self.stored_directory();
         if directory.groups().is_some() {
             let hash = KeyHash::of(&metadata.partition);
-            self.place_listed(hash.segment(), &Segment::of([hash]));
+            self.place_in_segment(hash.segment(), &Segment::of([hash]));
+            let raised = [hash.segment().group(), hash.metadata_group()];
+            self.lock().records.raise(&raised).expect("a root");
         } else if !directory.lists(&metadata.partition) {
             self.place_directory(directory.with(&metadata.partition).expect("room"));
         }
@@ -260,7 +262,7 @@ impl MemoryStore {
     /// If the directory has no segments.
     pub fn place_listed(&self, of: SegmentId, more: &Segment) {
         self.place_in_segment(of, more);
-        self.lock().records.raise(of.group()).expect("a root");
+        self.lock().records.raise(&[of.group()]).expect("a root");
     }
 
     fn place_in_segment(&self, of: SegmentId, more: &Segment) {
@@ -691,10 +693,10 @@ impl RecordStore for MemoryStore {
         Ok(Dated { value, server_secs: self.clock.now().server_secs })
     }
 
-    async fn raise(&self, group: Group) -> Result<Dated<()>, StoreError> {
+    async fn raise(&self, groups: &[Group]) -> Result<Dated<()>, StoreError> {
         let mut state = self.lock();
         state.requests.raises += 1;
-        state.records.raise(group)?;
+        state.records.raise(groups)?;
         Ok(Dated { value: (), server_secs: self.clock.now().server_secs })
     }
 

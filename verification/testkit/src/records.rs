@@ -61,8 +61,8 @@ impl Records {
     }
 
     /// Raises the counter of a group in the root of the directory.
-    pub fn raise(&mut self, group: Group) -> Result<(), StoreError> {
-        let raised = self.get::<DirectoryItem>(&()).and_then(|root| root.raised(group));
+    pub fn raise(&mut self, groups: &[Group]) -> Result<(), StoreError> {
+        let raised = self.get::<DirectoryItem>(&()).and_then(|root| root.raised(groups));
         let raised = raised.ok_or(StoreError::ConditionFailed { existing: None })?;
         self.place(RecordKey::Directory, Some(Record::Directory(raised)));
         Ok(())

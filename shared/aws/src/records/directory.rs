@@ -63,8 +63,8 @@ pub(super) fn encode_groups(groups: &Counters) -> AttributeValue {
 
 fn decode_groups(fields: Reader<'_>) -> Result<Counters, StoreError> {
     let counter = |name: &String| {
-        let group =
-            Group::named(name).ok_or_else(|| fields.wrong(name, "is not a group of segments"))?;
+        let group = Group::named(name)
+            .ok_or_else(|| fields.wrong(name, "is not a group of the directory"))?;
         Ok((group, fields.get(name)?))
     };
     fields.item.keys().map(counter).collect()

@@ -124,16 +124,21 @@ impl RecordStore for DynamoRecordStore {
         Ok(Dated { value: ledgers::decode_ledger(item), server_secs: date.secs() })
     }
 
-    async fn raise(&self, group: Group) -> Result<Dated<()>, StoreError> {
+    async fn raise(&self, groups: &[Group]) -> Result<Dated<()>, StoreError> {
         let date = DateProbe::default();
+        let placeholder = |group: &Group| format!("#{group}");
+        let raised = groups.iter().map(placeholder);
+        let raised =
+            raised.map(|of| format!("#groups.{of} = if_not_exists(#groups.{of}, :zero) + :one"));
+        let names = groups.iter().map(|group| (placeholder(group), group.to_string()));
+        let names = names.chain([("#groups".to_owned(), directory::GROUPS.to_owned())]);
         self.client
             .update_item()
             .table_name(&self.table)
             .key(&self.partition_key_name, text(&RecordKey::Directory))
-            .update_expression("SET #groups.#group = if_not_exists(#groups.#group, :zero) + :one")
+            .update_expression(format!("SET {}", raised.collect::<Vec<_>>().join(", ")))
             .condition_expression("attribute_exists(#groups)")
-            .expression_attribute_names("#groups", directory::GROUPS)
-            .expression_attribute_names("#group", group.to_string())
+            .set_expression_attribute_names(Some(names.collect()))
             .expression_attribute_values(":zero", number(0))
             .expression_attribute_values(":one", number(1))
             .customize()

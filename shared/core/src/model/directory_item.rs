@@ -27,7 +27,7 @@ pub struct DirectoryItem {
     groups: Option<Arc<Counters>>,
 }
 
-/// How often the segments of each group have changed. A group that is not here has none that was.
+/// How often what is in each group has changed. In a group that is not here nothing was.
 pub type Counters = BTreeMap<Group, u64>;
 
 impl DirectoryItem {
@@ -50,7 +50,7 @@ impl DirectoryItem {
         (in_order && is_one_form).then_some(Self { rev, pinned, hashes, groups })
     }
 
-    /// How often each group of segments has changed, or `None` if the item lists collections itself.
+    /// How often each group has changed, or `None` if the item lists collections itself.
     pub fn groups(&self) -> Option<&Counters> {
         self.groups.as_deref()
     }
@@ -101,11 +101,18 @@ impl DirectoryItem {
         Some(Self { rev: self.rev + 1, pinned: Some(pinned), hashes: Arc::default(), groups })
     }
 
-    /// The item after a change of a segment of this group, which raises nothing else. `None` where it counts none.
+    /// How often this group has changed, or `None` if the item lists collections itself.
+    pub(crate) fn count_of(&self, group: Group) -> Option<u64> {
+        self.groups.as_ref().map(|groups| groups.get(&group).copied().unwrap_or_default())
+    }
+
+    /// The item after a change in each of these groups, which raises nothing else. `None` where it counts none.
     #[must_use]
-    pub fn raised(&self, group: Group) -> Option<Self> {
+    pub fn raised(&self, by: &[Group]) -> Option<Self> {
         let mut groups = Counters::clone(self.groups.as_ref()?);
-        *groups.entry(group).or_default() += 1;
+        for group in by {
+            *groups.entry(*group).or_default() += 1;
+        }
         Some(Self { groups: Some(Arc::new(groups)), ..self.clone() })
     }
 

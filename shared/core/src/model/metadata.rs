@@ -284,6 +284,11 @@ impl CollectionMetadata {
         self.phase == Phase::Stable && self.number_of_shards > self.min_shards
     }
 
+    /// Whether it is what holds until somebody decides on another count, so that others know it without reading it again.
+    pub fn rests(&self) -> bool {
+        self.is_enlisted() && !self.needs_rebalancing()
+    }
+
     /// Whether there is something for the rebalancer to do: a change of the count runs, or one is to be
     /// cleared up. The sparse index lists these collections.
     pub fn needs_rebalancing(&self) -> bool {

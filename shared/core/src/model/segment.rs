@@ -38,6 +38,12 @@ impl KeyHash {
         u64::try_from(u128::from_be_bytes(self.0) >> u64::BITS).unwrap_or_default()
     }
 
+    /// The group whose counter tells that the metadata of the collection has changed.
+    pub const fn metadata_group(self) -> Group {
+        let [first, ..] = self.0;
+        Group(Group::OF_SEGMENTS + (first >> Group::SPARE_BITS) as u16)
+    }
+
     /// Where it is listed: the number that its first bits are.
     pub fn segment(self) -> SegmentId {
         let [first, second, ..] = self.0;
@@ -62,7 +68,7 @@ impl SegmentId {
 
     /// The group whose counter tells that the segment has changed.
     pub const fn group(self) -> Group {
-        Group(self.0 / (Self::COUNT / Group::COUNT))
+        Group(self.0 / (Self::COUNT / Group::OF_SEGMENTS))
     }
 }
 
@@ -72,14 +78,18 @@ impl fmt::Display for SegmentId {
     }
 }
 
-/// Segments that share a counter in the root of the directory.
+/// What shares a counter in the root of the directory: segments, or the metadata of collections whose hashes begin alike.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Group(u16);
 
 impl Group {
     /// How many there are: with what is pinned their counters take less than 4 KB, which are read for one read unit, as long as
     /// they have four digits on average.
-    pub const COUNT: u16 = 512;
+    pub const COUNT: u16 = Self::OF_SEGMENTS + (1 << (8 - Self::SPARE_BITS));
+
+    const OF_SEGMENTS: u16 = 512;
+
+    const SPARE_BITS: u32 = 2;
 
     /// All of them.
     pub fn all() -> impl Iterator<Item = Self> {
@@ -158,16 +168,19 @@ mod tests {
             (hex.as_str(), ewr.segment().to_string(), ewr.segment().group().to_string()),
             ("70540e81f5986d38af621007bbeb8c55", "0e0a".to_owned(), "68".to_owned())
         );
+        assert_eq!(ewr.metadata_group().to_string(), "f0");
     }
 
     #[test]
     fn groups_are_known_by_their_names() {
         let names = Group::all().map(|group| group.to_string()).collect::<BTreeSet<_>>();
-        assert_eq!(names.len(), 512);
+        assert_eq!(names.len(), 576);
         assert!(names.iter().all(|name| name.len() == 2));
         assert!(Group::all().all(|group| Group::named(&group.to_string()) == Some(group)));
-        assert_eq!(["e8", "zz", "0", "", "E7", "+1", "000"].map(Group::named), [None; 7]);
-        assert_eq!(SegmentId(SegmentId::COUNT - 1).group(), Group(Group::COUNT - 1));
+        assert_eq!(["g0", "zz", "0", "", "E7", "+1", "000"].map(Group::named), [None; 7]);
+        assert_eq!(SegmentId(SegmentId::COUNT - 1).group(), Group(511));
+        let of = |first| KeyHash::stored([first; KeyHash::BYTES]).metadata_group();
+        assert_eq!([of(0), of(255)], [Group(512), Group(575)]);
     }
 
     #[test]

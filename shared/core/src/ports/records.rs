@@ -31,9 +31,9 @@ pub trait RecordStore: Send + Sync {
         addition: &Addition,
     ) -> Result<Dated<Ledger>, StoreError>;
 
-    /// `UpdateItem` that raises the counter of a group of segments in the root of the directory, whoever else does at the same
+    /// `UpdateItem` that raises the counters of these groups in the root of the directory, whoever else does at the same
     /// time. [`StoreError::ConditionFailed`] where the directory item counts none, since it lists collections itself.
-    async fn raise(&self, group: Group) -> Result<Dated<()>, StoreError>;
+    async fn raise(&self, groups: &[Group]) -> Result<Dated<()>, StoreError>;
 
     /// `Query` of a sparse index: one page of a list, from behind the key where the page before has ended. The index lags
     /// behind, so what matters must be read again.

@@ -170,14 +170,14 @@ impl<'a> Records<'a> {
         self.repeat(&Change::of_segment(of, segment), deadline).await
     }
 
-    /// Raises the counter of a group of segments, and returns DynamoDB's time when that was answered: `None` where the directory
+    /// Raises the counters of these groups, and returns DynamoDB's time when that was answered: `None` where the directory
     /// item lists collections itself. More often than once is the same.
     pub(crate) async fn raise(
         self,
-        group: Group,
+        groups: &[Group],
         deadline: Deadline,
     ) -> Result<Option<ServerTime>, Error> {
-        let raise = async || match self.context.record_store().raise(group).await {
+        let raise = async || match self.context.record_store().raise(groups).await {
             Ok(Dated { server_secs, .. }) => Ok(Some(ServerTime(server_secs.ok_or_else(undated)?))),
             Err(StoreError::ConditionFailed { .. }) => Ok(None),
             // Whether it took effect matters to nobody.

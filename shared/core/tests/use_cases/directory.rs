@@ -69,11 +69,16 @@ fn find(world: &World, look_up: &impl Fn() -> Known) -> (bool, u64) {
     (found, world.memory.requests().metadata_gets - before)
 }
 
+/// Metadata that the directory does not renew.
+fn clearing_up() -> CollectionMetadata {
+    CollectionMetadata { cleanup_pending: true, ..metadata(1, 4, Placement::Xxh64) }
+}
+
 #[test]
 fn no_operation_begins_on_metadata_that_any_clock_says_is_old() {
     for source in [ManualClock::advance, ManualClock::advance_boot, ManualClock::advance_wall] {
         let world = World::new();
-        world.lay_out(1, 4, Placement::Xxh64);
+        world.memory.place_metadata(clearing_up());
         let directory = world.directory();
         let look_up =
             || block_on(directory.find(&partition(), world.deadline())).expect("a look-up");
@@ -85,7 +90,7 @@ fn no_operation_begins_on_metadata_that_any_clock_says_is_old() {
     }
     // The server tells whole seconds: a difference of four may be little more than three.
     let world = World::new();
-    world.lay_out(1, 4, Placement::Xxh64);
+    world.memory.place_metadata(clearing_up());
     let directory = world.directory();
     let look_up = || block_on(directory.find(&partition(), world.deadline())).expect("a look-up");
     assert_eq!(find(&world, &look_up), (true, 1));
@@ -98,7 +103,7 @@ fn no_operation_begins_on_metadata_that_any_clock_says_is_old() {
 #[test]
 fn a_lease_counts_from_before_its_read_was_sent() {
     for world in World::of_both_forms() {
-        world.lay_out(1, 4, Placement::Xxh64);
+        world.memory.place_metadata(clearing_up());
         let directory = world.directory();
         let look_up =
             || block_on(directory.find(&partition(), world.deadline())).expect("a look-up");

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use dynashard_core::ports::{Clock, StoreError};
 use dynashard_core::{
-    Code, CollectionMetadata, Deadline, Directory, KeyHash, Phase, Settings, leases_end,
+    Code, CollectionMetadata, Deadline, Directory, KeyHash, Phase, Segment, Settings, leases_end,
 };
 use dynashard_keys::{PartitionKey, Placement, ShardCount};
 use dynashard_testkit::{Fault, Operation, block_on};
@@ -57,7 +57,85 @@ fn a_segment_is_read_once_and_renewed_by_the_root() {
         assert!(!find(&world, &directory, &cold).is_enlisted());
         world.clock.advance(LEASE);
     }
-    assert_eq!(reads(&world), [3, 2, 3], "the root and the metadata of each lease");
+    assert_eq!(reads(&world), [3, 2, 1], "the root of each lease");
+}
+
+/// An operation that stands on the lease of the root goes on when the count has risen, and the next one reads the metadata.
+#[test]
+fn metadata_that_rests_is_read_again_when_its_group_has_changed() {
+    let world = World::new();
+    world.memory.place_metadata(metadata(1, 4, Placement::Xxh64));
+    let directory = world.directory();
+    let shards = || find(&world, &directory, &partition()).number_of_shards.get();
+    for _ in 0..2 {
+        assert_eq!(shards(), 4);
+        world.clock.advance(LEASE);
+    }
+    assert_eq!((shards(), reads(&world)[2]), (4, 1));
+    world.memory.place_metadata(metadata(2, 8, Placement::Xxh64));
+    assert_eq!(shards(), 4, "the lease of the root lives");
+    world.clock.advance(LEASE);
+    assert_eq!((shards(), reads(&world)[2]), (8, 2));
+}
+
+/// Nothing is raised when `forward` and `move` are over.
+#[test]
+fn metadata_of_a_collection_that_changes_is_good_for_its_own_lease() {
+    let (from, to) = (count(4), count(8));
+    let of = |shards, phase| CollectionMetadata { phase, ..metadata(1, shards, Placement::Xxh64) };
+    let closed = CollectionMetadata { cleanup_pending: true, ..of(8, Phase::Stable) };
+    let changing = [of(4, Phase::Forward { from, to }), of(8, Phase::Move { from, to }), closed];
+    for (n, unrenewed) in changing.into_iter().enumerate() {
+        let world = World::new();
+        world.memory.place_metadata(unrenewed);
+        let directory = world.directory();
+        for _ in 0..3 {
+            find(&world, &directory, &partition());
+            world.clock.advance(LEASE);
+        }
+        assert_eq!(reads(&world)[2], 3, "{n}");
+    }
+}
+
+/// A hash that is listed may be another key's, and the first change of this one is announced by its segment alone.
+#[test]
+fn what_is_listed_without_metadata_is_read_again_with_each_lease() {
+    let world = World::new();
+    let hash = KeyHash::of(&partition());
+    world.memory.place_listed(hash.segment(), &Segment::of([hash]));
+    let directory = world.directory();
+    for _ in 0..3 {
+        assert!(!find(&world, &directory, &partition()).is_enlisted());
+        world.clock.advance(LEASE);
+    }
+    assert_eq!(reads(&world)[2], 3);
+}
+
+/// T' counts from the answer to the raised count: until then others renew the layout of before.
+/// Invariant I8.
+#[test]
+fn a_later_change_is_announced_before_its_wait_begins() {
+    let world = World::new();
+    world.memory.place_metadata(metadata(1, 4, Placement::Xxh64));
+    let elsewhere = world.directory();
+    let phase_known = || find(&world, &elsewhere, &partition()).phase;
+    assert_eq!(phase_known(), Phase::Stable);
+    block_on(world.scaler().request_count(&partition(), count(8), world.deadline()))
+        .expect("begun");
+    world.clock.advance(LEASE);
+    assert_eq!(phase_known(), Phase::Stable, "nobody has raised the count");
+    let began = world.clock.now();
+    let slow = Fault::before(world.passing(leases_end(LEASE)));
+    world.store.script(Operation::Raise, [Fault::throttle(), slow]);
+    let deadline = world.deadline_in(leases_end(LEASE) + Duration::from_secs(4));
+    block_on(world.rebalancer().advance(&partition(), 0, deadline)).advance.expect("it waits");
+    let noted = world.memory.stored_job(&partition()).and_then(|job| job.forward_seen);
+    let noted = noted.expect("noted").0;
+    let raised = began.server_secs.map(|secs| secs + leases_end(LEASE).as_secs());
+    assert!(Some(noted) >= raised, "{noted}, {raised:?}");
+    let phase = world.memory.stored_metadata(&partition()).map(|metadata| metadata.phase);
+    assert!(matches!(phase, Some(Phase::Forward { .. })), "{phase:?}");
+    assert!(matches!(phase_known(), Phase::Forward { .. }), "the root counts it");
 }
 
 #[test]

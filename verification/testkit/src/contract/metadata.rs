@@ -151,7 +151,7 @@ pub async fn a_list_becomes_a_root_whose_counts_go_on(fixture: &impl Fixture) {
     .expect("a list");
     let seen = directory().await;
     assert!(!seen.hashes().is_empty());
-    assert_eq!(store.raise(raised).await.map(|dated| dated.value), refused);
+    assert_eq!(store.raise(&[raised]).await.map(|dated| dated.value), refused);
     assert_eq!(directory().await, seen);
 
     let settings = Settings { schema: fixture.schema().clone(), ..Settings::default() };
@@ -165,11 +165,12 @@ pub async fn a_list_becomes_a_root_whose_counts_go_on(fixture: &impl Fixture) {
 
     let before = directory().await;
     for _ in 0..12 {
-        let answer = store.raise(raised).await.expect("a root");
+        let answer = store.raise(&[raised]).await.expect("a root");
         assert!(answer.server_secs.is_some(), "leases are waited for from this time on");
     }
-    store.raise(listed).await.expect("a root");
-    let counts = Counters::from([(listed, 2), (raised, 12)]);
+    let changed = KeyHash::of(&partition("resharded")).metadata_group();
+    store.raise(&[listed, changed]).await.expect("a root");
+    let counts = Counters::from([(listed, 2), (raised, 12), (changed, 1)]);
     assert_eq!(directory().await, root(next.rev, counts.clone()));
     let changed = before.with_pinned(Pinned { revision: 2, ..Pinned::of(&settings) });
     assert_eq!(replace(before, changed).await, Ok(()), "a raised count refuses no other change");

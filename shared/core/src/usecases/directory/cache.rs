@@ -13,6 +13,7 @@ use crate::model::directory_item::DirectoryItem;
 use crate::model::error::{Code, Error};
 use crate::model::lease::{Deadline, Lease, Moment};
 use crate::model::metadata::{CollectionMetadata, Phase};
+use crate::model::segment::{Group, KeyHash};
 use crate::model::settings::Settings;
 use crate::ports::{Clock, Dated, ReadRecords, StoreError, World};
 use crate::usecases::context::Context;
@@ -29,12 +30,13 @@ const CACHED_COLLECTIONS: NonZeroUsize = NonZeroUsize::new(10_000).expect("not z
 /// What is known about collections, and for how long it may be believed.
 ///
 /// The root of the directory and the metadata of the collections that are listed are read strongly and kept for a lease; while
-/// the lease lives, a look-up costs no request. A collection that is not listed stands on the lease of the root.
+/// the lease lives, a look-up costs no request. A collection that is not listed stands on the lease of the root, and so does the
+/// metadata of one that rests, until the root counts a change (protocol: "The directory").
 pub struct Directory {
     context: Context,
     lease: DirectoryLease,
     pub(super) segments: Segments,
-    cache: Mutex<LruCache<PartitionKey, Known>>,
+    cache: Mutex<LruCache<PartitionKey, Held>>,
     /// Whoever reads a collection's metadata holds its stripe, so that concurrent operations of one
     /// batch share one read when a lease runs out.
     stripes: [AsyncMutex<()>; STRIPES],
@@ -56,6 +58,14 @@ pub struct Known {
     pub metadata: Arc<CollectionMetadata>,
     /// Until when it may be used.
     pub lease: Lease,
+}
+
+/// Metadata as it was read, and what renews it.
+struct Held {
+    known: Known,
+    /// Of metadata that rests: the group whose counter tells of a change, and what the root counted that was in hand before the
+    /// metadata was read.
+    read_under: Option<(Group, u64)>,
 }
 
 impl Directory {
@@ -224,24 +234,34 @@ impl Directory {
         let (item, lease) = self.lease.fresh(now)?;
         {
             let mut cache = self.lock();
-            if let Some(known) = cache.get(partition) {
-                if known.lease.is_fresh(now)
-                    && !known.is_move_due(|| self.lease.waits().leases_end, now)
-                {
-                    return Some(known.clone());
+            if let Some(held) = cache.get(partition) {
+                let known = held.under(&item, lease, now);
+                let known =
+                    known.filter(|it| !it.is_move_due(|| self.lease.waits().leases_end, now));
+                if known.is_none() {
+                    cache.pop(partition);
                 }
-                cache.pop(partition);
-                return None;
+                return known;
             }
         }
         let is_cold = self.segments.standing(&item, partition) == Standing::Cold;
         is_cold.then(|| Known::cold(partition, self.settings(), lease))
     }
 
-    /// Keeps metadata that was read, or published, while the lease of the directory lived.
-    pub(super) fn keep(&self, metadata: CollectionMetadata, lease: Lease) -> Known {
+    /// Keeps metadata that was read, or published, while the lease of the directory lived. `before` is what was in hand of that
+    /// before.
+    pub(super) fn keep(
+        &self,
+        metadata: CollectionMetadata,
+        lease: Lease,
+        before: &DirectoryItem,
+    ) -> Known {
+        let read_under = Some(KeyHash::of(&metadata.partition).metadata_group())
+            .filter(|_| metadata.rests())
+            .and_then(|group| Some((group, before.count_of(group)?)));
         let known = Known { metadata: Arc::new(metadata), lease };
-        self.lock().put(known.metadata.partition.clone(), known.clone());
+        let held = Held { known: known.clone(), read_under };
+        self.lock().put(known.metadata.partition.clone(), held);
         known
     }
 
@@ -263,7 +283,7 @@ impl Directory {
             // A lease of metadata is taken only while that of the directory lives (protocol: "Pinned
             // settings"). One reading of the clock decides both: a process may be suspended between two.
             let before = self.now();
-            let Some((_, under)) = self.lease.fresh(before) else { continue };
+            let Some(under) = self.lease.fresh(before) else { continue };
             match within(self.clock(), deadline, self.read(partition, before, &under)).await {
                 Some(Ok(known)) => return Ok(known),
                 Some(Err(error)) => attempts.pause(refusal(error)?).await?,
@@ -278,7 +298,7 @@ impl Directory {
         &self,
         partition: &PartitionKey,
         before: Moment,
-        under: &Lease,
+        (root, under): &(Arc<DirectoryItem>, Lease),
     ) -> Result<Known, StoreError> {
         let Dated { value, server_secs } =
             self.context.record_store().get::<CollectionMetadata>(partition).await?;
@@ -288,10 +308,10 @@ impl Directory {
         }
         let lease = lease_under(under, self, before, server_secs);
         let cold = || CollectionMetadata::cold(partition.clone(), self.settings().placement);
-        Ok(self.keep(value.unwrap_or_else(cold), lease))
+        Ok(self.keep(value.unwrap_or_else(cold), lease, root))
     }
 
-    fn lock(&self) -> MutexGuard<'_, LruCache<PartitionKey, Known>> {
+    fn lock(&self) -> MutexGuard<'_, LruCache<PartitionKey, Held>> {
         // Nothing panics while the lock is held, and the cache is sound in any case.
         self.cache.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -307,6 +327,18 @@ pub(super) fn lease_under(
 ) -> Lease {
     let lease = Lease::new(sent, server_secs, directory.settings().lease_term);
     lease.dated_as(under, directory.now())
+}
+
+impl Held {
+    /// What may be acted on, if anything: on its own lease, or on this one of the root if that counts no change.
+    fn under(&self, root: &DirectoryItem, lease: Lease, now: Moment) -> Option<Known> {
+        if self.known.lease.is_fresh(now) {
+            return Some(self.known.clone());
+        }
+        let (group, count) = self.read_under?;
+        let is_renewed = root.count_of(group) == Some(count);
+        is_renewed.then(|| Known { lease, ..self.known.clone() })
+    }
 }
 
 impl Known {

@@ -1,5 +1,6 @@
 //! Publishes changes of metadata, each on condition of what was read.
 
+use std::cmp::Ordering;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -144,20 +145,23 @@ impl<'a> Changes<'a> {
         self.outcome_of(published, deadline).await
     }
 
-    /// Has everybody learn that a collection is listed, which was seen to be so: raises the counter that renews what others know
-    /// of its segment. Returns the time from which on nobody takes a lease on that it is cold, or `None` where that is any time
-    /// after it was seen (protocol: "The directory").
+    /// Has everybody learn that a collection is listed, or that it rests no more, which was seen to be so: raises the counters that
+    /// renew what others know of its segment and of its metadata. Returns the time from which on nobody takes a lease on what was
+    /// before, or `None` where that is any time after it was seen (protocol: "The directory").
     pub(crate) async fn announce(
         self,
         metadata: &CollectionMetadata,
         deadline: Deadline,
     ) -> Result<Option<ServerTime>, Error> {
-        // What has changed before was announced then.
-        if metadata.generation > Generation::FIRST_CHANGE {
-            return Ok(None);
-        }
-        let group = KeyHash::of(&metadata.partition).segment().group();
-        self.directory.records().raise(group, deadline).await
+        let hash = KeyHash::of(&metadata.partition);
+        let (listed, known) = (hash.segment().group(), hash.metadata_group());
+        // What was created with one shard rests before its first change, too.
+        let groups: &[_] = match metadata.generation.cmp(&Generation::FIRST_CHANGE) {
+            Ordering::Less => &[listed],
+            Ordering::Equal => &[listed, known],
+            Ordering::Greater => &[known],
+        };
+        self.directory.records().raise(groups, deadline).await
     }
 
     /// As [`Changes::announce`], for whoever counts a wait from then: the segment was seen to list the collection.
@@ -318,9 +322,9 @@ impl<'a> Changes<'a> {
         answer: Result<Dated<()>, StoreError>,
     ) -> Result<Known, StoreError> {
         match (answer, sent.under) {
-            (Ok(Dated { server_secs, .. }), Some(under)) => {
+            (Ok(Dated { server_secs, .. }), Some((root, under))) => {
                 let lease = lease_under(&under, self.directory, sent.at, server_secs);
-                Ok(self.directory.keep(next, lease))
+                Ok(self.directory.keep(next, lease, &root))
             }
             (answer, _) => {
                 self.directory.forget(&next.partition);
@@ -333,16 +337,15 @@ impl<'a> Changes<'a> {
 
     fn sending(self) -> Sent {
         let at = self.directory.now();
-        Sent { at, under: self.directory.lease().fresh(at).map(|(_, lease)| lease) }
+        Sent { at, under: self.directory.lease().fresh(at) }
     }
 }
 
 /// The sending of a change.
-#[derive(Clone, Copy)]
 struct Sent {
     at: Moment,
-    /// The lease of the directory, if it lived.
-    under: Option<Lease>,
+    /// The directory and its lease, if it lived.
+    under: Option<(Arc<DirectoryItem>, Lease)>,
 }
 
 fn is_exhausted(grant: &Grant) -> Error {

@@ -64,7 +64,7 @@ impl Segments {
             return Standing::Cold;
         }
         let hash = KeyHash::of(partition);
-        let counter = groups.get(&hash.segment().group()).copied().unwrap_or_default();
+        let counter = root.count_of(hash.segment().group()).unwrap_or_default();
         match held.get(&hash.segment()) {
             Some(held) if held.segment.lists(hash) => Standing::Listed,
             Some(held) if held.read_under.is_some_and(|at| at >= counter) => Standing::Cold,
@@ -142,7 +142,7 @@ impl Segments {
         deadline: Deadline,
     ) -> Result<(), Error> {
         let of = hash.segment();
-        let counter = root.groups().and_then(|groups| groups.get(&of.group()).copied());
+        let counter = root.count_of(of.group());
         let read = || self.context.record_store().get::<Segment>(&of);
         let why = "a segment of the directory could not be read in time";
         let segment = self.context.attempts(deadline).make(read, why).await?.value;
