@@ -82,6 +82,17 @@ def of_gateway() -> float:
     return price("http_api_requests") + LOG_KB_OF_THE_API / MILLION * price("logs_ingested_gb")
 
 
+def shortest_pause(lease: float) -> float:
+    """The seconds between two reads of the directory by an environment that always has requests: `Lease::is_young`."""
+    kept = max(lease / 4, 1 if lease >= 2 else 0)
+    return min(lease / 2, (lease - kept) * 3 / 4)
+
+
+def most_environments(lease: float) -> float:
+    """How many environments may read the one item of the directory: its partition gives 3,000 read units a second."""
+    return 3_000 * shortest_pause(lease)
+
+
 def dollars(amount: float, digits: int = 2) -> str:
     # Halves are rounded up, as on paper.
     return f"${Decimal(repr(round(amount, 9))).quantize(Decimal(1).scaleb(-digits), ROUND_HALF_UP):,}"
@@ -170,10 +181,18 @@ def of_a_month() -> list[str]:
         "each metric of a function that has data in every hour": price("custom_metric_months"),
     }
     (reports,) = re.findall(r"costs\s+some\s+(\d+)\s+write units a minute", read("docs/SCALING.md"))
-    half_leases = 2 * 60 / TEMPLATE["Parameters"]["LeaseSecs"]["Default"]
+    default = TEMPLATE["Parameters"]["LeaseSecs"]["Default"]
+    of_environment = {
+        lease: MINUTES_OF_A_MONTH * of_units(60 / shortest_pause(lease), 0) for lease in (default, 5, 10)
+    }
+    directory = {
+        f"{environments:,} read the directory, with `LeaseSecs` {lease}": environments * cost
+        for environments in (10, 1_000, 10_000)
+        for lease, cost in of_environment.items()
+        if environments <= most_environments(lease)
+    }
     collection = {
         "the reports of ten environments to its ledgers": MINUTES_OF_A_MONTH * of_units(0, float(reports)),
-        "ten environments read the directory, at most": 10 * MINUTES_OF_A_MONTH * of_units(half_leases, 0),
     }
     observability = {
         f"{alarms} alarms": alarms * price("alarm_months"),
@@ -185,6 +204,7 @@ def of_a_month() -> list[str]:
         "`template.yaml`, without requests": application,
         "`infra/observability.yaml`": observability,
         "a collection with several shards, in use all the time": collection,
+        "environments that always have requests": directory,
     }
     lines = [row(part, what, dollars(amount)) for part, amounts in parts.items() for what, amount in amounts.items()]
     return table(row("Of what", "What", "A month"), *lines)

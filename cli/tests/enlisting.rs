@@ -1,5 +1,6 @@
 //! A thousand cold collections, of which twenty become hot at once: they are enlisted and grow while clients
-//! write, and environments of all functions are killed at random moments. Nothing is lost.
+//! write, an operator has them grow once more, and environments of all functions are killed at random moments. Nothing is
+//! lost.
 
 mod common;
 
@@ -21,15 +22,19 @@ const OPERATIONS: usize = 12_000;
 /// How often as many it may take until the hot ones have grown.
 const MOST_TIMES: usize = 4;
 
+/// `DYNASHARD_E2E_COLLECTIONS` sets another number.
 const COLLECTIONS: usize = 1_000;
 
-/// The first of them, which most operations go to.
+/// The first of them, which most operations go to. `DYNASHARD_E2E_HOT` sets another number.
 const HOT: usize = 20;
 
 const CLIENTS: usize = 8;
 
 /// The operations of one batch.
 const BATCH: usize = 40;
+
+/// How long the operator leaves the collections alone between two looks.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
 
 /// How long the test leaves the functions alone between two kills.
 const KILL_EVERY: Duration = Duration::from_millis(700);
@@ -44,6 +49,8 @@ type Items = BTreeMap<(String, String), BTreeSet<State>>;
 struct Run {
     stack: LocalStack,
     most: usize,
+    collections: usize,
+    hot: usize,
     done: AtomicUsize,
     unknown: AtomicUsize,
     is_over: AtomicBool,
@@ -51,14 +58,14 @@ struct Run {
 
 #[test]
 fn a_thousand_collections_of_which_twenty_become_hot_lose_nothing() {
-    let most = std::env::var("DYNASHARD_E2E_OPERATIONS").ok();
-    let most = most.map_or(OPERATIONS, |most| most.parse().expect("a number"));
     let set = ["LeaseSecs=1", "RequestLifetimeSecs=3", "CooldownSecs=1"];
     let set = set.iter().flat_map(|setting| ["--set", setting]);
     let args = set.chain(["--partition-wcu", "15", "--burst-secs", "1"]);
     let run = Run {
         stack: LocalStack::start(&args.collect::<Vec<_>>()),
-        most,
+        most: number("OPERATIONS", OPERATIONS),
+        collections: number("COLLECTIONS", COLLECTIONS),
+        hot: number("HOT", HOT),
         done: AtomicUsize::new(0),
         unknown: AtomicUsize::new(0),
         is_over: AtomicBool::new(false),
@@ -71,6 +78,7 @@ fn a_thousand_collections_of_which_twenty_become_hot_lose_nothing() {
         });
         let clients = clients.collect::<Vec<_>>();
         let killer = scope.spawn(|| run.kill());
+        scope.spawn(|| run.grow_again());
         let ended = clients.into_iter().map(thread::ScopedJoinHandle::join).collect::<Vec<_>>();
         run.is_over.store(true, Ordering::Relaxed);
         for ended in ended {
@@ -80,9 +88,10 @@ fn a_thousand_collections_of_which_twenty_become_hot_lose_nothing() {
     });
     assert!(kills > 0);
 
-    let grown = (0..COLLECTIONS).filter(|it| run.has_grown(*it)).collect::<Vec<_>>();
-    assert!(grown.len() >= HOT / 2, "so few have grown: {grown:?}");
-    assert!(grown.len() < COLLECTIONS / 2, "the others stay cold: {}", grown.len());
+    let grown = (0..run.collections).filter(|it| run.has_grown(*it)).collect::<Vec<_>>();
+    assert!(grown.len() >= run.hot / 2, "so few have grown: {grown:?}");
+    assert!(grown.len() < run.collections / 2, "the others stay cold: {}", grown.len());
+    let twice = grown.iter().filter(|it| run.growths(**it) > Some(1)).count();
 
     let items = owned.into_iter().flat_map(|items| items.into_inner().expect("no panic"));
     let mut expected = BTreeMap::<String, BTreeMap<String, BTreeSet<State>>>::new();
@@ -114,7 +123,7 @@ fn a_thousand_collections_of_which_twenty_become_hot_lose_nothing() {
     let end = verified.last();
     assert_eq!((verified.status, &end["found"]), (0, &json!(0)), "{end}");
     eprintln!(
-        "{} operations, {} of unknown outcome, {kills} kills, {} collections grew, {lives} items in the end",
+        "{} operations, {} of unknown outcome, {kills} kills, {} collections grew, {twice} of them twice, {lives} items in the end",
         run.done.load(Ordering::Relaxed),
         run.unknown.load(Ordering::Relaxed),
         grown.len(),
@@ -123,6 +132,12 @@ fn a_thousand_collections_of_which_twenty_become_hot_lose_nothing() {
 
 fn name(collection: usize) -> String {
     format!("c{collection:03}")
+}
+
+/// What a variable says, or this.
+fn number(name: &str, usual: usize) -> usize {
+    let given = std::env::var(format!("DYNASHARD_E2E_{name}")).ok();
+    given.map_or(usual, |given| given.parse().expect("a number"))
 }
 
 fn below(limit: usize) -> usize {
@@ -136,12 +151,39 @@ impl Run {
         let done = self.done.load(Ordering::Relaxed);
         done < self.most
             || done < MOST_TIMES * self.most
-                && (0..HOT).filter(|it| self.has_grown(*it)).count() < HOT / 2
+                && (0..self.hot).filter(|it| self.has_grown(*it)).count() < self.hot / 2
     }
 
     fn has_grown(&self, collection: usize) -> bool {
         let shown = self.stack.get(&format!("/collection?pk={}", name(collection)));
         shown.status == 200 && shown.json()["number_of_shards"].as_u64() > Some(1)
+    }
+
+    /// How often its count has changed.
+    fn growths(&self, collection: usize) -> Option<u64> {
+        self.stack.get(&format!("/collection?pk={}", name(collection))).json()["generation"]
+            .as_u64()
+    }
+
+    /// Has each hot collection grow once more when its first growth is over.
+    fn grow_again(&self) {
+        while !self.is_over.load(Ordering::Relaxed) {
+            thread::sleep(LOOK_EVERY);
+            for collection in (0..self.hot).map(name) {
+                let shown = self.stack.get(&format!("/collection?pk={collection}"));
+                let shown = if shown.status == 200 { shown.json() } else { Value::Null };
+                let shards = shown["number_of_shards"].as_u64().filter(|shards| *shards > 1);
+                if let Some(shards) = shards
+                    && shown["generation"] == 1
+                    && shown["state"] == "stable"
+                {
+                    let body = json!({ "number_of_shards": 2 * shards });
+                    // One that begins nothing is made again with the next look.
+                    let path = format!("/collection/scale?pk={collection}");
+                    self.stack.json("POST", &path, &body);
+                }
+            }
+        }
     }
 
     fn client(&self, client: usize, items: &mut Items) {
@@ -150,7 +192,7 @@ impl Run {
             for _ in 0..BATCH {
                 let is_hot = below(10) < 8;
                 let (collection, items_each) =
-                    if is_hot { (below(HOT), 200) } else { (below(COLLECTIONS), 4) };
+                    if is_hot { (below(self.hot), 200) } else { (below(self.collections), 4) };
                 let sk = format!("{client}-{:03}", below(items_each));
                 let version = (below(5) > 0).then(|| OsEntropy.next_u64() >> 12);
                 chosen.insert((name(collection), sk), version);

@@ -116,7 +116,7 @@ fn stacks(set: &[(&str, &str)]) -> String {
         ("Separator", "#~"),
         ("ExistingMainTable", ""),
         ("GrowKeys", "*"),
-        ("LeaseSecs", "5"),
+        ("LeaseSecs", "2"),
         ("RequestLifetimeSecs", "960"),
         ("RequestLifetimeVerified", "no"),
         ("CooldownSecs", "60"),

@@ -391,7 +391,7 @@ mod tests {
         let output = Output::default();
         run_printing(&memory, &clock, &event, output.clone()).expect("an outcome");
         let line = serde_json::from_str::<Value>(&output.text()).expect("one line of JSON");
-        assert!(line["ReshardAge"].as_u64().is_some_and(|age| age >= 6), "{line}");
+        assert!(line["ReshardAge"].as_u64().is_some_and(|age| age >= 3), "{line}");
         assert_eq!(line["ReshardProgress"], 100, "the one source was scanned: {line}");
         assert!(line["ReshardEta"].as_u64().is_some_and(|eta| eta >= 960), "{line}");
     }

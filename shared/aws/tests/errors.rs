@@ -574,7 +574,7 @@ async fn regression_a_damaged_item_hid_the_others_of_its_batch() {
         "sort_key_name": { "S": "sk" },
         "sort_key_type": { "S": "S" },
         "separator": { "S": "#~" },
-        "lease_secs": { "N": "5" },
+        "lease_secs": { "N": "2" },
         "request_lifetime_secs": { "N": "960" },
     } });
     let body = json!({ "Item": metadata, "Responses": { "table": [damaged, sound] } });

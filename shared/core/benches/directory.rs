@@ -315,7 +315,7 @@ impl Table {
         Self { memory: memory.clone(), time: time.clone(), environment: 0, seen: Arc::default() }
     }
 
-    /// The same, as another environment sees it.
+    /// This table, as another environment sees it.
     fn of_another(&self) -> Self {
         self.seen().environments += 1;
         let environment = self.seen().environments;

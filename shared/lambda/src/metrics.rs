@@ -147,7 +147,7 @@ names! {
     /// Collections that have cooled down began to shrink.
     ShrinksBegun, "`ScaleFunction`",
         "Nothing";
-    /// In dry-run mode, shrinks that would have begun, at each look, which is once a minute.
+    /// In dry-run mode, shrinks that would have begun, at each look.
     ShrinksWouldBegin, "`ScaleFunction`",
         "Set `ShrinkMode` to `on` when the decisions are what you want";
     /// Collections began to grow because a writer met a throttle of their partition, or saw their load rise.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use dynashard_keys::{ShardCount, ShardId};
+use dynashard_keys::{PartitionKey, ShardCount, ShardId};
 
 use crate::decide::evidence::{CAPACITY_IN_NEED, Heat, slope, units};
 use crate::decide::pace::most_moves_per_sec;
@@ -11,6 +11,7 @@ use crate::model::ledger::{Bucket, Ledger, Measures, Span};
 use crate::model::metadata::{CollectionMetadata, Phase};
 use crate::model::policy::{Access, Hindrance, check_change};
 use crate::model::reshard::Waits;
+use crate::model::segment::KeyHash;
 use crate::model::settings::Settings;
 use crate::model::throttle::{Throttle, ThrottleLimit};
 
@@ -176,11 +177,25 @@ pub fn decide_shrink(evidence: Evidence<'_>, settings: &Settings) -> Decision {
     }
 }
 
+/// Whether this is the minute in which it is looked whether a collection may shrink after such a window. A look reads and writes its
+/// ledger, so there are as few as tell enough: nine in a window, and three in an hour. Which minute follows from the key.
+pub(crate) fn is_look_due(partition: &PartitionKey, window: Duration, now: Duration) -> bool {
+    let every = match span_of(window) {
+        Span::Minute => 1,
+        _ => (window.as_secs() / 60 / 9).clamp(1, 20),
+    };
+    KeyHash::of(partition).half() % every == now.as_secs() / 60 % every
+}
+
+/// By what a window is watched: minutes are kept for half an hour.
+fn span_of(window: Duration) -> Span {
+    if window <= Duration::from_mins(30) { Span::Minute } else { Span::Hour }
+}
+
 /// Whether somebody has reported, or looked, in two thirds of the window. What was not watched may have been hot.
 fn covers(load: &Ledger, window: Duration, now: Duration) -> bool {
     let since = now.saturating_sub(window).as_secs();
-    // Minutes are kept for half an hour.
-    let span = if window <= Duration::from_mins(30) { Span::Minute } else { Span::Hour };
+    let span = span_of(window);
     let watched = load.of(span, now).filter(|(bucket, _)| bucket.end_secs() > since).count();
     let in_all = (window.as_secs() / span.secs()).max(1);
     u64::try_from(watched).unwrap_or(u64::MAX) * 3 >= in_all * 2

@@ -239,7 +239,7 @@ mod tests {
         assert_eq!(error.code(), Code::SettingsMismatch);
         assert_eq!(
             error.message(),
-            "the settings differ from those that are pinned: PartitionKeyName is id, pinned is pk; Separator is #, pinned is #~; LeaseSecs is 7, pinned is 5"
+            "the settings differ from those that are pinned: PartitionKeyName is id, pinned is pk; Separator is #, pinned is #~; LeaseSecs is 7, pinned is 2"
         );
         let newer = Pinned { format: 4, ..pinned };
         assert!(newer.check(&settings).is_err());

@@ -47,7 +47,7 @@ impl Default for Settings {
         Self {
             schema: TableSchema::default(),
             placement: Placement::default(),
-            lease_term: Duration::from_secs(5),
+            lease_term: Duration::from_secs(2),
             request_lifetime: Duration::from_mins(16),
             signature_age: Duration::ZERO,
             max_shards: ShardCount::new(256).unwrap_or(ShardCount::ONE),

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use dynashard_keys::{PartitionKey, ShardId};
 
-use crate::decide::shard_count::{Cause, Evidence, decide, decide_shrink};
+use crate::decide::shard_count::{Cause, Evidence, decide, decide_shrink, is_look_due};
 use crate::model::decision::{Decision, Diagnosis, Outcome};
 use crate::model::error::{Error, Kind};
 use crate::model::heat::{HeatWindow, HotCollection, Rearm, Throttles, group};
@@ -228,8 +228,8 @@ impl<'a, W: HeatSource + HeatAlarms> AutoScaler<'a, W> {
         }
     }
 
-    /// Looks at the collections that have more shards than their floor, a page of them from behind `after`, and lets
-    /// those shrink that need fewer. Returns what there is to tell of them, and where the next page begins.
+    /// Looks at the collections that have more shards than their floor and whose minute it is, a page of them from behind `after`,
+    /// and lets those shrink that need fewer. Returns what there is to tell of them, and where the next page begins.
     pub async fn shrink(
         &self,
         after: Option<&str>,
@@ -248,6 +248,9 @@ impl<'a, W: HeatSource + HeatAlarms> AutoScaler<'a, W> {
                 return Ok((told, last));
             }
             last = Some(partition.to_string());
+            if !is_look_due(&partition, settings.shrink.after, self.directory.now().wall) {
+                continue;
+            }
             let outcome = self.decide_shrink(&partition, mode, deadline).await;
             let uses_its_shards = matches!(
                 &outcome, HeatOutcome::Decided(decision, _) if !decision.is_worth_a_note()

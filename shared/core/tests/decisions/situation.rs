@@ -99,7 +99,8 @@ impl Situation {
             metadata: resting(1, Placement::Xxh64),
             heat: Ledger::default(),
             load: Ledger::default(),
-            settings: Settings::default(),
+            // The situations are written for leases of five seconds.
+            settings: Settings { lease_term: Duration::from_secs(5), ..Settings::default() },
             asked: Asked::Time,
             shards: Vec::new(),
             clock_ahead: 0,

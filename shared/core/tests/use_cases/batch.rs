@@ -16,7 +16,7 @@ use futures_util::future::{join, join_all};
 use crate::reshard::in_forward;
 use crate::world::{
     LEASE, TIMEOUT, World, attributes, code, count, home, in_shard, in_shard_of, key, marker,
-    metadata, outcome_unknown, partition, shard, shard_of, sort, stored, text_of,
+    metadata, outcome_unknown, partition, shard, shard_of, sort, stored, text_of, usual_settings,
 };
 
 fn names(n: usize) -> Vec<String> {
@@ -142,7 +142,7 @@ fn each_operation_that_fails_is_listed_with_its_code() {
 
 #[test]
 fn what_the_deadline_leaves_is_listed_as_not_begun() {
-    let world = World::with(Settings { lease_term: TIMEOUT * 2, ..Settings::default() });
+    let world = World::with(Settings { lease_term: TIMEOUT * 2, ..usual_settings() });
     world.lay_out(1, 1, Placement::Xxh64);
     let slow = || Fault::after(world.passing(Duration::from_millis(100)));
     world.store.script(Operation::Write, (0..1_000).map(|_| slow()));

@@ -3,21 +3,21 @@
 use std::time::Duration;
 
 use dynashard_core::ports::{self, Clock};
-use dynashard_core::{
-    Advance, Code, CollectionMetadata, Deadline, Directory, Known, Settings, leases_end,
-};
+use dynashard_core::{Advance, Code, CollectionMetadata, Deadline, Directory, Known, leases_end};
 use dynashard_keys::{PartitionKey, Placement, ShardCount};
 use dynashard_testkit::{
     Fault, Faulty, ManualClock, MemoryStore, Operation, SeededEntropy, block_on,
 };
 use futures_util::future::join_all;
 
-use crate::world::{FRESH, LEASE, TIMEOUT, World, count, metadata, partition, resharding};
+use crate::world::{
+    FRESH, LEASE, TIMEOUT, World, count, metadata, partition, resharding, usual_settings,
+};
 
 /// A metadata table whose answers take their time, so that requests can meet.
 fn slow() -> (MemoryStore, Directory, Deadline) {
     let clock = ManualClock::new();
-    let settings = Settings::default();
+    let settings = usual_settings();
     let memory = MemoryStore::new(clock.clone(), settings.schema.clone());
     let store = Faulty::new(memory.clone());
     store.delay(&clock, Duration::from_millis(10));

@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use dynashard_core::ports::{Clock, StoreError};
-use dynashard_core::{Deadline, Phase, Precondition, Settings, Throttle, Writer};
+use dynashard_core::{Deadline, Phase, Precondition, Throttle, Writer};
 use dynashard_keys::Placement;
 use dynashard_testkit::{Fault, Operation, block_on};
 use futures_util::future::join_all;
 
-use crate::world::{World, count, partition};
+use crate::world::{World, count, partition, usual_settings};
 
 const ENVIRONMENTS: u32 = 1_000;
 
@@ -19,7 +19,7 @@ const OVERLOAD: u32 = 8;
 const MOST_UPDATES: u64 = 60;
 
 fn world() -> World {
-    let world = World::with_mover(Settings::default());
+    let world = World::with_mover(usual_settings());
     world.lay_out(1, 1, Placement::Xxh64);
     world.clock.advance(Duration::from_mins(2));
     world

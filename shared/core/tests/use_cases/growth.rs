@@ -13,7 +13,9 @@ use dynashard_keys::{PartitionKey, Placement, ShardId};
 use dynashard_testkit::{Fault, Operation, block_on};
 use futures_util::future::join_all;
 
-use crate::world::{LEASE, World, code, count, key, outcome_unknown, partition, shard_of};
+use crate::world::{
+    LEASE, World, code, count, key, outcome_unknown, partition, shard_of, usual_settings,
+};
 
 /// Longer than T', and than the longest back-off after the cooldown.
 const LONG: Duration = Duration::from_secs(71);
@@ -176,7 +178,7 @@ fn what_must_not_grow_does_not() {
             ScalingPolicy { mode: ScalingMode::DryRun, ..ScalingPolicy::default() },
         ),
     ] {
-        let world = World::with(Settings { scaling: policy, ..Settings::default() });
+        let world = World::with(Settings { scaling: policy, ..usual_settings() });
         world.lay_out(1, 1, placement);
         world.clock.advance(LONG);
         throttled_put(&world, &world.writer(), "a");

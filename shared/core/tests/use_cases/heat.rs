@@ -18,7 +18,9 @@ use dynashard_keys::{ItemKey, PartitionKey, Placement, ShardCount, ShardId, Sort
 use dynashard_testkit::{Fault, MemoryHeat, Operation, block_on};
 use futures_util::future::{join, join_all};
 
-use crate::world::{World, count, metadata as new_metadata, outcome_unknown, partition};
+use crate::world::{
+    World, count, metadata as new_metadata, outcome_unknown, partition, usual_settings,
+};
 
 /// Longer than T', and than the cooldown.
 const LONG: Duration = Duration::from_secs(71);
@@ -37,7 +39,7 @@ impl Hot {
 
     fn with(shards: u32, mode: ScalingMode) -> Self {
         let scaling = ScalingPolicy { mode, ..ScalingPolicy::default() };
-        Self::of(shards, Settings { scaling, ..Settings::default() })
+        Self::of(shards, Settings { scaling, ..usual_settings() })
     }
 
     fn of(shards: u32, settings: Settings) -> Self {
@@ -424,7 +426,7 @@ fn a_collection_that_cannot_grow_leaves_the_alarm_raised_for_people() {
 #[test]
 fn what_grow_keys_do_not_name_is_reported_and_left_alone() {
     let grow_keys = "FLIGHT#*".parse().expect("patterns");
-    let hot = Hot::of(1, Settings { grow_keys, ..Settings::default() });
+    let hot = Hot::of(1, Settings { grow_keys, ..usual_settings() });
     hot.heat.raise();
     hot.throttle("EWR");
     let before = hot.metadata();
@@ -703,7 +705,7 @@ fn regression_a_writer_that_could_not_begin_a_growth_was_silent() {
 #[test]
 fn regression_the_ledger_of_an_unused_collection_grew_for_ever() {
     let shrink = ShrinkPolicy { mode: ScalingMode::DryRun, ..ShrinkPolicy::default() };
-    let hot = Hot::of(1, Settings { shrink, ..Settings::default() });
+    let hot = Hot::of(1, Settings { shrink, ..usual_settings() });
     let grown =
         CollectionMetadata { min_shards: count(1), ..new_metadata(2, 4, Placement::Random) };
     hot.world.memory.place_metadata(grown);
@@ -715,14 +717,34 @@ fn regression_the_ledger_of_an_unused_collection_grew_for_ever() {
     }
     let load = block_on(hot.world.memory.get::<Ledger>(&(partition(), LedgerKind::Load)));
     let buckets = load.expect("a read").value.expect("a ledger").buckets.len();
-    assert!((30..40).contains(&buckets), "{buckets} buckets");
+    assert!((5..10).contains(&buckets), "{buckets} buckets");
+    let looks = hot.world.memory.requests().ledger_updates;
+    assert_eq!(looks, 15, "every twenty minutes, for three hours to be over");
+}
+
+/// A short window is watched by minutes.
+#[test]
+fn a_collection_that_may_shrink_soon_is_looked_at_each_minute() {
+    let after = Duration::from_mins(10);
+    let shrink = ShrinkPolicy { mode: ScalingMode::DryRun, after, ..ShrinkPolicy::default() };
+    let hot = Hot::of(1, Settings { shrink, ..usual_settings() });
+    let grown =
+        CollectionMetadata { min_shards: count(1), ..new_metadata(2, 4, Placement::Random) };
+    hot.world.memory.place_metadata(grown);
+    let directory = hot.world.directory();
+    let autoscaler = AutoScaler::new(&hot.heat, &directory);
+    for _ in 0..10 {
+        block_on(autoscaler.shrink(None, hot.world.deadline())).expect("a page");
+        hot.world.clock.advance(Duration::from_mins(1));
+    }
+    assert_eq!(hot.world.memory.requests().ledger_updates, 10);
 }
 
 #[test]
 fn regression_a_shrink_that_a_local_index_forbids_was_decided() {
     for (bytes, shrinks) in [(5_000_000_001, false), (5_000_000_000, true)] {
         let shrink = ShrinkPolicy { mode: ScalingMode::On, ..ShrinkPolicy::default() };
-        let hot = Hot::of(1, Settings { shrink, ..Settings::default() });
+        let hot = Hot::of(1, Settings { shrink, ..usual_settings() });
         let grown =
             CollectionMetadata { min_shards: count(1), ..new_metadata(2, 4, Placement::Random) };
         hot.world.memory.place_metadata(grown);

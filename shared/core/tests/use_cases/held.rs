@@ -13,7 +13,7 @@ use dynashard_testkit::{Fault, Operation, block_on};
 use crate::reshard::MOVES;
 use crate::world::{
     World, attributes, code, count, home, in_shard_of, key, partition, resharding, shard, sort,
-    stored,
+    stored, usual_settings,
 };
 
 /// What the functions give what stays throttled.
@@ -95,13 +95,13 @@ fn regression_a_delete_in_a_random_collection_that_stayed_throttled_was_held_unt
 #[test]
 fn regression_a_put_that_moves_nothing_was_held_as_one_whose_item_moves() {
     let ttl_attribute = Some("expires".to_owned());
-    let world = World::with(Settings { ttl_attribute, ..Settings::default() });
+    let world = World::with(Settings { ttl_attribute, ..usual_settings() });
     let [_, in_move] = resharding();
     world.memory.place_metadata(in_move);
     world.store.throttle(home(MOVES, 1).partition);
     let mut attributes = attributes("new");
     attributes.insert("expires".to_owned(), AttributeValue::Number(1_800_000_000_u64.into()));
-    let item = NewItem::new(key(MOVES), attributes, &Settings::default().schema).expect("an item");
+    let item = NewItem::new(key(MOVES), attributes, &usual_settings().schema).expect("an item");
     let (writer, begun) = (world.writer(), world.clock.now());
     let put = writer.put(&item, Precondition::None, hurried(&world));
     assert_eq!(code(block_on(put)), Code::Throttled);
@@ -125,7 +125,7 @@ fn regression_a_batch_waited_for_what_stayed_throttled_although_the_rest_was_don
     let world = world();
     let cold = PartitionKey::new("LGA").expect("a partition key");
     world.store.throttle(shard(0));
-    let schema = Settings::default().schema;
+    let schema = usual_settings().schema;
     let operations = (0..200).map(|n| {
         let partition = if n % 2 == 0 { partition() } else { cold.clone() };
         let key = ItemKey::new(partition, sort(&n.to_string()));
@@ -209,7 +209,7 @@ fn regression_a_write_gave_up_the_move_of_its_item_as_soon_as_a_write_that_is_no
 /// refused for each that was written.
 #[test]
 fn regression_a_full_shard_was_asked_for_each_item_of_a_batch() {
-    let world = World::with_mover(Settings::default());
+    let world = World::with_mover(usual_settings());
     world.lay_out(1, 1, Placement::Xxh64);
     world.clock.advance(Duration::from_mins(10));
     world.store.throttle(shard(0));
@@ -246,7 +246,7 @@ fn regression_a_full_shard_was_asked_for_each_item_of_a_batch() {
 /// A cold key shares the environment, and may share the partition.
 #[test]
 fn a_full_shard_holds_no_other_collection_back() {
-    let world = World::with_mover(Settings::default());
+    let world = World::with_mover(usual_settings());
     world.lay_out(1, 1, Placement::Xxh64);
     world.clock.advance(Duration::from_mins(10));
     world.store.throttle(shard(0));
@@ -255,7 +255,7 @@ fn a_full_shard_holds_no_other_collection_back() {
     let mut operations = hot.map(BatchOperation::Put).collect::<Vec<_>>();
     for n in 0..200 {
         let key = ItemKey::new(cold.clone(), sort(&n.to_string()));
-        let item = NewItem::new(key, attributes("new"), &Settings::default().schema);
+        let item = NewItem::new(key, attributes("new"), &usual_settings().schema);
         operations.push(BatchOperation::Put(item.expect("an item")));
     }
     let written = block_on(world.writer().batch(operations, hurried(&world))).expect("a batch");

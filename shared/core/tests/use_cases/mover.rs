@@ -12,7 +12,7 @@ use dynashard_core::{
 use dynashard_keys::Placement;
 use dynashard_testkit::{Fault, Operation, block_on};
 
-use crate::world::{World, attributes, count, home, partition, stored};
+use crate::world::{World, attributes, count, home, partition, stored, usual_settings};
 
 /// Write units a second that the mover may take.
 const BUDGET_WCU: u32 = 400;
@@ -41,7 +41,7 @@ fn world(items: u32, from: u32, to: u32) -> World {
 
 fn world_with(items: u32, from: u32, to: u32, mover_wcu: u32) -> World {
     let settings =
-        Settings { mover_wcu, request_lifetime: Duration::from_secs(5), ..Settings::default() };
+        Settings { mover_wcu, request_lifetime: Duration::from_secs(5), ..usual_settings() };
     world_of(items, from, to, settings)
 }
 
@@ -196,7 +196,7 @@ fn regression_nobody_could_tell_how_long_the_scan_of_a_single_source_would_take(
     let job = world.memory.stored_job(&partition).expect("a job");
     let now = ServerTime(world.clock.now().epoch_secs());
     let waits =
-        Waits::of(&Settings { request_lifetime: Duration::from_secs(5), ..Settings::default() });
+        Waits::of(&Settings { request_lifetime: Duration::from_secs(5), ..usual_settings() });
     let progress = job.progress(&reshard, waits, now);
     let share = so_far * 100 / moves;
     assert!(progress.percent_done.abs_diff(share) <= 15, "{share} % are moved: {progress:?}");
@@ -384,7 +384,7 @@ fn regression_an_overloaded_source_held_a_slice_for_longer_than_it_goes_through_
     let begun = world.clock.now();
     assert_eq!(advance(&world, &rebalancer, SLICE), Ok(Advance::Yielded));
     let taken = world.clock.now().certainly_since(begun);
-    let most = leases_end(Settings::default().lease_term) + Duration::from_secs(15);
+    let most = leases_end(usual_settings().lease_term) + Duration::from_secs(15);
     assert!(taken < most, "{taken:?}");
 }
 
@@ -443,7 +443,7 @@ fn several_rebalancers_side_by_side_move_each_item_once_and_keep_to_the_budget()
             mover_wcu: BUDGET_WCU,
             moves_per_call: 25,
             request_lifetime: Duration::from_secs(5),
-            ..Settings::default()
+            ..usual_settings()
         };
         let world = world_of(ITEMS, 4, 16, settings);
         let moves = leaving(ITEMS, 4, 16);
@@ -498,7 +498,7 @@ fn regression_a_scan_that_moved_nothing_took_all_of_a_partitions_reads() {
         let partition = PartitionLimits { read_units, ..PartitionLimits::default() };
         let request_lifetime = Duration::from_secs(5);
         let world =
-            world_of(2_000, 1, 2, Settings { partition, request_lifetime, ..Settings::default() });
+            world_of(2_000, 1, 2, Settings { partition, request_lifetime, ..usual_settings() });
         let began = world.clock.now();
         finish(&world, 1);
         world.clock.now().certainly_since(began)

@@ -10,7 +10,8 @@ use dynashard_testkit::{Fault, Operation, Requests, block_on};
 
 use crate::reshard::{MOVES, cost, in_forward, in_move, metadata};
 use crate::world::{
-    LEASE, World, attributes, code, home, key, marker, outcome_unknown, resharding, stored, text_of,
+    LEASE, World, attributes, code, home, key, marker, outcome_unknown, resharding, stored,
+    text_of, usual_settings,
 };
 
 /// An operation with a precondition.
@@ -258,12 +259,12 @@ fn writes_of_items_that_expire_leave_a_marker() {
     };
     let in_move = || {
         let ttl_attribute = Some(ttl_attribute.to_owned());
-        let world = World::with(Settings { ttl_attribute, ..Settings::default() });
+        let world = World::with(Settings { ttl_attribute, ..usual_settings() });
         let [_, in_move] = resharding();
         world.memory.place_metadata(in_move);
         world
     };
-    let item = NewItem::new(key(MOVES), expiring(), &Settings::default().schema).expect("an item");
+    let item = NewItem::new(key(MOVES), expiring(), &usual_settings().schema).expect("an item");
     for (precondition, there) in [(ABSENT, false), (Precondition::Exists, true)] {
         let world = in_move();
         if there {

@@ -17,7 +17,7 @@ use dynashard_testkit::{Fault, Operation, Requests, block_on};
 
 use crate::world::{
     LEASE, World, attributes, code, count, home, in_shard, in_shard_of, key, marker,
-    outcome_unknown, partition, shard_at, stored, text_of,
+    outcome_unknown, partition, shard_at, stored, text_of, usual_settings,
 };
 
 /// H in these tests.
@@ -30,7 +30,7 @@ pub(crate) const LONG: Duration = Duration::from_mins(5);
 const MANY: u32 = 200;
 
 fn settings() -> Settings {
-    Settings { request_lifetime: LIFETIME, ..Settings::default() }
+    Settings { request_lifetime: LIFETIME, ..usual_settings() }
 }
 
 /// A collection of so many shards, long after its creation.

@@ -14,7 +14,7 @@ use dynashard_keys::{PartitionKey, Placement};
 use dynashard_testkit::{Fault, Operation, block_on};
 use futures_util::future::join_all;
 
-use crate::world::{LEASE, World, code, count, outcome_unknown, partition};
+use crate::world::{LEASE, World, code, count, outcome_unknown, partition, usual_settings};
 
 /// H in these tests.
 const LIFETIME: Duration = Duration::from_secs(20);
@@ -93,7 +93,7 @@ fn a_creation_waits_until_the_new_shards_are_in_force() {
 
 #[test]
 fn a_count_that_the_stack_does_not_allow_is_refused() {
-    let settings = Settings { max_shards: count(100), ..Settings::default() };
+    let settings = Settings { max_shards: count(100), ..usual_settings() };
     // 65 shards make 128 under xxh64.
     for (placement, requested, is_allowed) in [
         (Placement::Jump, 100, true),
@@ -177,7 +177,7 @@ fn a_full_directory_refuses_further_collections_at_once() {
 #[test]
 fn what_grow_keys_do_not_name_is_refused_and_nothing_is_written() {
     let grow_keys = "FLIGHT#*".parse().expect("patterns");
-    let world = World::with(Settings { grow_keys, ..Settings::default() });
+    let world = World::with(Settings { grow_keys, ..usual_settings() });
     assert_eq!(code(create(&world, None, 4)), Code::CollectionNotAllowed);
     assert_eq!(code(create(&world, None, 1)), Code::CollectionNotAllowed);
     let scaler = world.scaler();
@@ -237,7 +237,7 @@ fn a_grant_bounds_how_many_collections_are_enlisted_under_it() {
 #[test]
 fn what_is_not_enlisted_is_not_counted() {
     let grow_keys = "hot*".parse().expect("patterns");
-    let world = World::with(Settings { grow_keys, ..Settings::default() });
+    let world = World::with(Settings { grow_keys, ..usual_settings() });
     let scaler = world.scaler();
     let tenant = grant("tenant", 1);
     let create = |name: &str, shards| {
@@ -374,7 +374,7 @@ fn status(world: &World, target: u32) -> (Stage, Option<u64>) {
 #[test]
 fn whoever_waits_for_a_count_is_told_when_it_is_there_and_when_it_never_will_be() {
     for placement in [Placement::Xxh64, Placement::Random] {
-        let settings = Settings { request_lifetime: LIFETIME, ..Settings::default() };
+        let settings = Settings { request_lifetime: LIFETIME, ..usual_settings() };
         let world = World::with(settings);
         world.lay_out(1, 2, placement);
         world.clock.advance(LIFETIME);

@@ -10,7 +10,7 @@ use dynashard_keys::{PartitionKey, Placement, ShardCount};
 use dynashard_testkit::{Fault, Operation, block_on};
 use futures_util::future::join;
 
-use crate::world::{LEASE, World, count, metadata, partition};
+use crate::world::{LEASE, World, count, metadata, partition, usual_settings};
 
 fn find(world: &World, directory: &Directory, of: &PartitionKey) -> CollectionMetadata {
     let found = block_on(directory.find(of, world.deadline())).expect("a look-up");
@@ -263,7 +263,7 @@ fn a_list_is_converted_whatever_happens_meanwhile() {
     loop {
         let world = World::with_nothing_pinned(Settings {
             signature_age: Duration::from_secs(270),
-            ..Settings::default()
+            ..usual_settings()
         });
         let mut listed = list(&world, 0..20);
         let function = world.directory().pinning();
@@ -308,7 +308,7 @@ fn a_list_is_converted_whatever_happens_meanwhile() {
 /// The list shows a collection before its metadata does: the transaction shows in part for up to V.
 #[test]
 fn a_conversion_lists_what_shows_within_v_only() {
-    let world = World::with_nothing_pinned(Settings::default());
+    let world = World::with_nothing_pinned(usual_settings());
     list(&world, 0..1);
     let function = world.directory().pinning();
     find(&world, &function, &partition());
@@ -330,7 +330,7 @@ fn a_conversion_lists_what_shows_within_v_only() {
 
 #[test]
 fn nothing_is_converted_before_settings_are_pinned() {
-    let world = World::with_nothing_pinned(Settings::default());
+    let world = World::with_nothing_pinned(usual_settings());
     list(&world, 0..2);
     let operator = world.directory();
     let converted = block_on(operator.pinned().convert(&world.store, world.deadline()));

@@ -11,7 +11,7 @@ use dynashard_core::{
 use dynashard_keys::PartitionKey;
 use dynashard_testkit::{Fault, Operation, block_on};
 
-use crate::world::{LEASE, World, code, partition};
+use crate::world::{LEASE, World, code, partition, usual_settings};
 
 const LONGER: Duration = Duration::from_secs(9);
 
@@ -20,7 +20,7 @@ const fn secs(secs: u64) -> Duration {
 }
 
 fn with_lease(lease_term: Duration) -> Settings {
-    Settings { lease_term, ..Settings::default() }
+    Settings { lease_term, ..usual_settings() }
 }
 
 /// The directory of a function that writes and has this T.
@@ -50,7 +50,7 @@ fn far(world: &World) -> Deadline {
 
 #[test]
 fn the_first_function_pins_its_settings_and_one_that_differs_acts_on_nothing() {
-    let world = World::with_nothing_pinned(Settings::default());
+    let world = World::with_nothing_pinned(usual_settings());
     let (first, second) = (function(&world, LEASE), function(&world, LONGER));
     assert_eq!(find(&world, &first), Ok(()));
     assert_eq!(pinned(&world), Pinned::of(&with_lease(LEASE)));
@@ -71,7 +71,7 @@ fn the_first_function_pins_its_settings_and_one_that_differs_acts_on_nothing() {
 #[test]
 fn of_two_functions_that_start_at_once_one_pins_and_the_other_agrees_or_refuses() {
     for (other, expected) in [(LEASE, Ok(())), (LONGER, Err(Code::SettingsMismatch))] {
-        let world = World::with_nothing_pinned(Settings::default());
+        let world = World::with_nothing_pinned(usual_settings());
         let (one, two) = (function(&world, LEASE), function(&world, other));
         // The other is quicker between this one's read and its update.
         let memory = world.memory.clone();
@@ -88,8 +88,8 @@ fn of_two_functions_that_start_at_once_one_pins_and_the_other_agrees_or_refuses(
 /// Software of before would read it as other settings, and write those.
 #[test]
 fn settings_of_a_later_format_are_left_as_they_are() {
-    let world = World::with_nothing_pinned(Settings::default());
-    let later = Pinned { format: Pinned::FORMATS.end() + 1, ..Pinned::of(&Settings::default()) };
+    let world = World::with_nothing_pinned(usual_settings());
+    let later = Pinned { format: Pinned::FORMATS.end() + 1, ..Pinned::of(&usual_settings()) };
     world.memory.pin(later.clone());
     let function = function(&world, LEASE);
     assert_eq!(find(&world, &function), Err(Code::SettingsMismatch));
@@ -103,7 +103,7 @@ fn settings_of_a_later_format_are_left_as_they_are() {
 /// acknowledges is invisible to the first, and the first one's items to it.
 #[test]
 fn regression_two_stacks_served_one_main_table() {
-    let world = World::with_nothing_pinned(Settings::default());
+    let world = World::with_nothing_pinned(usual_settings());
     assert_eq!(find(&world, &function(&world, LEASE)), Ok(()));
     let owner = world.memory.owned_by().expect("claimed by the first function");
     assert_eq!(
@@ -124,14 +124,14 @@ fn regression_two_stacks_served_one_main_table() {
 
 #[test]
 fn a_claim_whose_answer_was_lost_is_looked_up_and_that_of_another_stack_counts() {
-    let world = World::with_nothing_pinned(Settings::default());
+    let world = World::with_nothing_pinned(usual_settings());
     world.store.script(
         Operation::Claim,
         [Fault::ExecuteThen(StoreError::OutcomeUnknown("lost".to_owned()))],
     );
     assert_eq!(find(&world, &function(&world, LEASE)), Ok(()));
 
-    let world = World::with_nothing_pinned(Settings::default());
+    let world = World::with_nothing_pinned(usual_settings());
     let memory = world.memory.clone();
     let quicker = Fault::before(move || memory.be_owned_by("another"));
     world.store.script(Operation::Claim, [quicker]);
@@ -140,7 +140,7 @@ fn a_claim_whose_answer_was_lost_is_looked_up_and_that_of_another_stack_counts()
 
 #[test]
 fn a_table_that_was_released_belongs_to_who_comes_next() {
-    let world = World::with_nothing_pinned(Settings::default());
+    let world = World::with_nothing_pinned(usual_settings());
     world.memory.be_owned_by("another");
     let function = function(&world, LEASE);
     assert_eq!(find(&world, &function), Err(Code::SettingsMismatch));
@@ -151,8 +151,8 @@ fn a_table_that_was_released_belongs_to_who_comes_next() {
 
 #[test]
 fn whoever_only_reads_pins_nothing() {
-    let world = World::with_nothing_pinned(Settings::default());
-    let reader = world.directory_of(Settings::default());
+    let world = World::with_nothing_pinned(usual_settings());
+    let reader = world.directory_of(usual_settings());
     assert_eq!(find(&world, &reader), Ok(()));
     assert_eq!((world.memory.stored_directory().pinned, world.memory.owned_by()), (None, None));
 }
@@ -160,7 +160,7 @@ fn whoever_only_reads_pins_nothing() {
 /// Also of a collection whose metadata is leased: nothing else would tell the function.
 #[test]
 fn a_function_that_differs_stops_within_a_lease_of_the_change() {
-    let world = World::with_nothing_pinned(Settings::default());
+    let world = World::with_nothing_pinned(usual_settings());
     world.lay_out(1, 4, dynashard_keys::Placement::Xxh64);
     let old = function(&world, LEASE);
     assert_eq!(find(&world, &old), Ok(()));
@@ -248,7 +248,7 @@ fn a_change_there_and_back_is_waited_for_anew() {
 
 /// A collection of four shards, and a function that has leased the directory and not yet its metadata.
 fn with_the_directory_leased() -> (World, Directory) {
-    let world = World::with_nothing_pinned(Settings::default());
+    let world = World::with_nothing_pinned(usual_settings());
     world.lay_out(1, 4, dynashard_keys::Placement::Xxh64);
     let function = function(&world, LEASE);
     let cold = PartitionKey::new("cold").expect("a partition key");
@@ -290,8 +290,8 @@ fn regression_a_process_that_was_suspended_leased_metadata_under_a_directory_tha
 
 #[test]
 fn nothing_is_changed_before_settings_are_pinned() {
-    let world = World::with_nothing_pinned(Settings::default());
-    let directory = world.directory_of(Settings::default());
+    let world = World::with_nothing_pinned(usual_settings());
+    let directory = world.directory_of(usual_settings());
     let change = block_on(directory.pinned().announce(LONGER, world.deadline()));
     assert_eq!(code(change), Code::SettingsMismatch);
     assert_eq!(world.memory.stored_directory().rev, 0);
@@ -300,7 +300,7 @@ fn nothing_is_changed_before_settings_are_pinned() {
 /// The command dies, or its answer does, and somebody enlists a collection meanwhile.
 #[test]
 fn a_change_goes_by_what_is_there() {
-    let world = World::with_nothing_pinned(Settings::default());
+    let world = World::with_nothing_pinned(usual_settings());
     let function = function(&world, LEASE);
     assert_eq!(find(&world, &function), Ok(()));
     let lost = StoreError::OutcomeUnknown("the answer was lost".to_owned());
@@ -321,7 +321,7 @@ const DATES: RequestDates = RequestDates { age: secs(270), lifetime: secs(120) }
 /// All act by what is pinned, whatever they are set to.
 #[test]
 fn dates_need_no_deployment_and_hold_when_what_was_signed_before_is_dead() {
-    let world = World::with_nothing_pinned(Settings::default());
+    let world = World::with_nothing_pinned(usual_settings());
     let function = function(&world, LEASE);
     assert_eq!(find(&world, &function), Ok(()));
     let before = pinned(&world);
@@ -344,7 +344,7 @@ fn dates_need_no_deployment_and_hold_when_what_was_signed_before_is_dead() {
 
 #[test]
 fn a_longer_lifetime_holds_at_once() {
-    let world = World::with_nothing_pinned(Settings::default());
+    let world = World::with_nothing_pinned(usual_settings());
     let settings = Settings {
         signature_age: DATES.age,
         request_lifetime: DATES.lifetime,

@@ -12,7 +12,9 @@ use dynashard_keys::Placement;
 use dynashard_testkit::block_on;
 
 use crate::reshard::MOVES;
-use crate::world::{World, attributes, code, count, home, key, metadata, partition, stored};
+use crate::world::{
+    World, attributes, code, count, home, key, metadata, partition, stored, usual_settings,
+};
 
 const TTL: &str = "expires";
 
@@ -27,7 +29,7 @@ impl VerifyObserver for Ignored {
 /// A collection in `move` from one shard to two, with an item at its old home.
 fn in_move() -> World {
     let ttl_attribute = Some(TTL.to_owned());
-    let world = World::with(Settings { ttl_attribute, ..Settings::default() });
+    let world = World::with(Settings { ttl_attribute, ..usual_settings() });
     assert_ne!(home(MOVES, 1), home(MOVES, 2), "the name was chosen so");
     let phase = Phase::Move { from: count(1), to: count(2) };
     let metadata = CollectionMetadata { phase, ..metadata(2, 2, Placement::Xxh64) };
@@ -41,7 +43,7 @@ fn put(world: &World, expires: bool) {
     if expires {
         attributes.insert(TTL.to_owned(), AttributeValue::Number(1_356_998_400_u64.into()));
     }
-    let item = NewItem::new(key(MOVES), attributes, &Settings::default().schema);
+    let item = NewItem::new(key(MOVES), attributes, &usual_settings().schema);
     let item = item.expect("an item");
     let writer = world.writer();
     block_on(writer.put(&item, Precondition::None, world.deadline())).expect("a put");
@@ -51,7 +53,7 @@ fn put(world: &World, expires: bool) {
 /// item expired, for good.
 #[test]
 fn regression_a_process_that_had_begun_before_items_expired_let_them_uncover_what_they_replaced() {
-    let mut settings = Settings::default();
+    let mut settings = usual_settings();
     let world = in_move();
     let old = world.directory_of(settings.clone()).pinning();
     block_on(old.lease().hold(world.deadline())).expect("it connects");
@@ -63,7 +65,7 @@ fn regression_a_process_that_had_begun_before_items_expired_let_them_uncover_wha
     world.clock.advance(dynashard_core::leases_end(crate::world::LEASE));
     let mut attributes = attributes("new");
     attributes.insert(TTL.to_owned(), AttributeValue::Number(1_356_998_400_u64.into()));
-    let item = NewItem::new(key(MOVES), attributes, &Settings::default().schema);
+    let item = NewItem::new(key(MOVES), attributes, &usual_settings().schema);
     let (item, writer) = (item.expect("an item"), Writer::new(old));
     block_on(writer.put(&item, Precondition::None, world.deadline())).expect("a put");
     let marker = world.memory.stored(&home(MOVES, 1)).expect("a marker");

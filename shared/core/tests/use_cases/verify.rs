@@ -15,7 +15,7 @@ use dynashard_testkit::{Fault, ManualClock, MemoryStore, Operation, SeededEntrop
 
 use crate::world::{
     LEASE, World, code, count, home, in_shard, in_shard_of, key, marker, outcome_unknown,
-    partition, shard, stored, text_of,
+    partition, shard, stored, text_of, usual_settings,
 };
 
 /// So many items that each shard of up to 16 holds some.
@@ -98,7 +98,7 @@ fn rebalance(memory: &MemoryStore, clock: &ManualClock, time: Duration) -> Advan
 
 /// The mover is fast enough for a page of each source in a slice of seconds.
 fn settings() -> Settings {
-    Settings { request_lifetime: LIFETIME, mover_wcu: 4_000, ..Settings::default() }
+    Settings { request_lifetime: LIFETIME, mover_wcu: 4_000, ..usual_settings() }
 }
 
 #[test]

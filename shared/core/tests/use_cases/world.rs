@@ -20,6 +20,11 @@ pub(crate) type Store = Faulty<MemoryStore>;
 /// T of the default settings.
 pub(crate) const LEASE: Duration = Duration::from_secs(5);
 
+/// The defaults, but for the lease, which is long enough for something to happen meanwhile.
+pub(crate) fn usual_settings() -> Settings {
+    Settings { lease_term: LEASE, ..Settings::default() }
+}
+
 /// How long operations may begin on a lease: the rest is kept for their answers.
 pub(crate) const FRESH: Duration = Duration::from_millis(3_750);
 
@@ -40,7 +45,7 @@ pub(crate) struct World {
 
 impl World {
     pub(crate) fn new() -> Self {
-        Self::with(Settings::default())
+        Self::with(usual_settings())
     }
 
     pub(crate) fn with(settings: Settings) -> Self {
@@ -55,7 +60,7 @@ impl World {
 
     /// With segments that list collections, and with one item that does.
     pub(crate) fn of_both_forms() -> [Self; 2] {
-        [Self::new(), Self::with_nothing_pinned(Settings::default())]
+        [Self::new(), Self::with_nothing_pinned(usual_settings())]
     }
 
     fn pinned(self) -> Self {
@@ -80,11 +85,11 @@ impl World {
 
     /// Cold collections are random.
     pub(crate) fn random() -> Self {
-        Self::with(Settings { placement: Placement::Random, ..Settings::default() })
+        Self::with(Settings { placement: Placement::Random, ..usual_settings() })
     }
 
     pub(crate) fn with_sort_keys(sort_key_type: SortKeyType) -> Self {
-        let mut settings = Settings::default();
+        let mut settings = usual_settings();
         settings.schema.sort_key_type = sort_key_type;
         Self::with(settings)
     }
@@ -228,7 +233,7 @@ pub(crate) fn in_shard(sk: &str, shard: u32) -> PhysicalKey {
 
 /// Under any placement.
 pub(crate) fn in_shard_of(placement: Placement, sk: &str, shard: u32) -> PhysicalKey {
-    key(sk).at(ShardId::new(shard), placement, Settings::default().schema.separator)
+    key(sk).at(ShardId::new(shard), placement, usual_settings().schema.separator)
 }
 
 /// A shard under a calculated placement.
@@ -238,12 +243,12 @@ pub(crate) fn shard(shard: u32) -> PhysicalPartitionKey {
 
 /// Under any placement.
 pub(crate) fn shard_of(placement: Placement, shard: u32) -> PhysicalPartitionKey {
-    partition().at(ShardId::new(shard), placement, Settings::default().schema.separator)
+    partition().at(ShardId::new(shard), placement, usual_settings().schema.separator)
 }
 
 /// The shard that a physical key is of.
 pub(crate) fn shard_at(placement: Placement, at: &PhysicalPartitionKey) -> ShardId {
-    let separator = Settings::default().schema.separator;
+    let separator = usual_settings().schema.separator;
     let (_, shard) = PhysicalPartitionKey::parse(at.as_str(), separator).expect("a physical key");
     shard.unwrap_or(placement.first())
 }

@@ -16,7 +16,7 @@ fn variable(name: &str) -> Option<String> {
         "SEPARATOR" => "#~",
         "GROW_KEYS" => "*",
         "PLACEMENT" => "xxh64",
-        "LEASE_SECS" => "5",
+        "LEASE_SECS" => "2",
         "REQUEST_LIFETIME_SECS" => "960",
         "REQUEST_LIFETIME_VERIFIED" => "no",
         "MOVER_WRITE_UNITS" => "8000",

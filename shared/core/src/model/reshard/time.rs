@@ -48,7 +48,7 @@ const SHORTEST_UNDATED: Duration = Duration::from_mins(6);
 impl Waits {
     /// What passes between the end of the closing scan and the close. From the close on eventually consistent reads look
     /// at the new homes alone, so every replica has to have what arrived there (A5).
-    pub(crate) fn before_close(&self) -> Duration {
+    pub fn before_close(&self) -> Duration {
         self.leases_end.max(self.assumed(REPLICA_LAG))
     }
 

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use dynashard_core::query::{PageBudget, Query, Strategy};
-use dynashard_core::{Code, Phase, Settings, StoredItem};
+use dynashard_core::{Code, Phase, StoredItem};
 use dynashard_keys::{Placement, SortKey};
 use dynashard_testkit::{Fault, Operation, block_on};
 use proptest::prelude::{Just, ProptestConfig, any, prop, prop_assert, prop_assert_eq, prop_oneof};
@@ -12,7 +12,9 @@ use proptest::strategy::Strategy as _;
 use proptest::test_runner::TestCaseError;
 
 use super::pages::{names, page};
-use crate::world::{World, count, in_shard_of, metadata, partition, sort, stored, text_of};
+use crate::world::{
+    World, count, in_shard_of, metadata, partition, sort, stored, text_of, usual_settings,
+};
 
 /// What happens between two pages.
 #[derive(Debug, Clone, Copy)]
@@ -37,7 +39,7 @@ fn any_meanwhile() -> impl proptest::strategy::Strategy<Value = Meanwhile> {
 
 /// A collection, in shards of the number that is with each item if nothing else says where it is.
 fn world(placement: Placement, shards: u32, items: &[(SortKey, u32)]) -> World {
-    let world = World::with_mover(Settings::default());
+    let world = World::with_mover(usual_settings());
     world.memory.place_metadata(metadata(1, shards, placement));
     for (sort, draw) in items {
         let key = dynashard_keys::ItemKey::new(partition(), sort.clone());
