@@ -34,7 +34,7 @@ const CLIENTS: usize = 8;
 const BATCH: usize = 40;
 
 /// How long the operator leaves the collections alone between two looks.
-const LOOK_EVERY: Duration = Duration::from_millis(500);
+const LOOK_EVERY: Duration = Duration::from_secs(2);
 
 /// How long the test leaves the functions alone between two kills.
 const KILL_EVERY: Duration = Duration::from_millis(700);
@@ -165,24 +165,30 @@ impl Run {
             .as_u64()
     }
 
-    /// Has each hot collection grow once more when its first growth is over.
+    /// Has each hot collection grow once more when its first growth is over, and those that have not grown by half of the
+    /// operations for the first time.
     fn grow_again(&self) {
+        let mut left = (0..self.hot).map(name).collect::<Vec<_>>();
         while !self.is_over.load(Ordering::Relaxed) {
             thread::sleep(LOOK_EVERY);
-            for collection in (0..self.hot).map(name) {
+            let is_late = self.done.load(Ordering::Relaxed) > self.most / 2;
+            left.retain(|collection| {
                 let shown = self.stack.get(&format!("/collection?pk={collection}"));
-                let shown = if shown.status == 200 { shown.json() } else { Value::Null };
-                let shards = shown["number_of_shards"].as_u64().filter(|shards| *shards > 1);
-                if let Some(shards) = shards
-                    && shown["generation"] == 1
-                    && shown["state"] == "stable"
-                {
-                    let body = json!({ "number_of_shards": 2 * shards });
+                let shown =
+                    if shown.status == 200 { shown.json() } else { json!({ "generation": 0 }) };
+                let (growths, shards) = (shown["generation"].as_u64(), &shown["number_of_shards"]);
+                let is_due = match growths {
+                    Some(0) => is_late,
+                    _ => shown["state"] == "stable",
+                };
+                if growths < Some(2) && is_due {
+                    let body = json!({ "number_of_shards": 2 * shards.as_u64().unwrap_or(1) });
                     // One that begins nothing is made again with the next look.
                     let path = format!("/collection/scale?pk={collection}");
                     self.stack.json("POST", &path, &body);
                 }
-            }
+                growths < Some(2)
+            });
         }
     }
 

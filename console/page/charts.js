@@ -162,7 +162,7 @@ export function loadChart(title) {
   function strip(refused, { x, from, step }) {
     const most = largest(refused), bottom = HEIGHT + STRIP - 4, height = STRIP - 24;
     const bar = (value, i) => value ? h("rect", { class: "refused", x: x(from + i * step), width: Math.max(1, x(from + (i + 1) * step) - x(from + i * step) - 0.5).toFixed(1), y: (bottom - (height * value) / most).toFixed(1), height: ((height * value) / most).toFixed(1) }) : null;
-    return h("g", {}, h("text", { x: LEFT, y: HEIGHT + 14 }, `Refused tries/s, ${short(Math.max(0, ...refused))} at most`), h("line", { class: "grid", x1: LEFT, x2: width - RIGHT, y1: bottom, y2: bottom }), refused.map(bar));
+    return h("g", {}, h("text", { x: LEFT, y: HEIGHT + 14 }, `Refused tries/s, peak ${short(Math.max(0, ...refused))}`), h("line", { class: "grid", x1: LEFT, x2: width - RIGHT, y1: bottom, y2: bottom }), refused.map(bar));
   }
 
   /** Marks keep their focus while the chart goes on: they are moved, and made only when there are others. */
@@ -226,8 +226,9 @@ export function loadChart(title) {
   return { figure, show: (series, now, of = []) => { given = { ...begun(series), now }; marks = of; draw(); return given; } };
 }
 
-/** The newest seconds that are known: the mean of ten, as single ones leap. What is older is not of now. */
+/** The newest seconds that are known: the mean of ten, as single ones leap. What has ended some seconds ago is not of now. */
 function recent(line) {
+  if (line.length - 1 - line.findLastIndex(isKnown) > 6) return null;
   const of = line.slice(-15).filter(isKnown).slice(-10);
   return of.length ? of.reduce((sum, value) => sum + value, 0) / of.length : null;
 }

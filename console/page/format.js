@@ -7,7 +7,7 @@ export const short = (value) => {
   if (value === null || value === undefined) return "–";
   if (value >= 1e9) return `${number(value / 1e9, 1)} G`;
   if (value >= 1e6) return `${number(value / 1e6, 1)} M`;
-  if (value >= 1e4) return `${number(value / 1e3, 1)} k`;
+  if (value >= 1e5) return `${number(value / 1e3, 1)} k`;
   return number(value, value < 10 ? 1 : 0);
 };
 

@@ -34,11 +34,11 @@ export function overviewPage({ state, setRange }) {
     fillIfChanged(verdict, [throttled.map(({ pk, unmet }) => [pk, unmet]), data.reshards.length, writes, data.now], () => {
       const lost = writes.demand > 0 && writes.absorbed !== null ? Math.max(0, 1 - writes.absorbed / writes.demand) : null;
       return [
-        h("b", { class: throttled.length ? "bad" : "good" }, throttled.length ? `${number(throttled.length)} ${throttled.length === 1 ? "key is" : "keys are"} throttled` : "No key is throttled"),
+        h("b", { class: throttled.length ? "bad" : "good" }, throttled.length ? `${number(throttled.length)} ${throttled.length === 1 ? "key is" : "keys are"} throttled` : lost > 0.05 ? "No key is throttled any more" : "No key is throttled"),
         throttled.length ? `: ${throttled.slice(0, 3).map(({ pk, unmet }) => `${pk} ${short(unmet)}/s unmet`).join(", ")}` : "",
         ` · ${number(data.reshards.length)} resharding`,
         writes.absorbed === null ? "" : ` · absorbed ${short(writes.absorbed)} write units/s`,
-        lost === null ? "" : ` · unmet ${percent(lost)}`,
+        lost === null ? "" : ` · unmet ${percent(lost)}${writes.by === "second" ? " of the last 10 s" : ""}`,
         writes.as_of ? h("span", { class: "small quiet unbroken" }, ` · as of ${duration(data.now - writes.as_of)} ago`) : ""];
     });
     fillIfChanged(figures, [data.at_once, data.collections, data.reshards.length, cells.hot(), stale(data)], () => [
@@ -50,7 +50,7 @@ export function overviewPage({ state, setRange }) {
       figure("Collections", number(data.collections)),
     ]);
     fillIfChanged(hottest, [data.hottest, data.series.from], () => (data.hottest.length ? data.hottest.map((of) => h("a", { class: "small-chart", href: href(of.pk) },
-      h("b", {}, of.pk), h("span", { class: "quiet small" }, [ofRow(state.rows.get(of.pk), of.access), shards(countsOf(of, shown))].filter(Boolean).join(" · ")), small(of, shown))) : h("p", { class: "quiet" }, "Nothing was reported in the last minutes: a key with one shard is reported only while it is throttled.")));
+      h("b", {}, of.pk), h("span", { class: "quiet small" }, [ofRow(state.rows.get(of.pk), of.access), shards(countsOf(of, shown).slice(data.reshards.some(({ pk }) => pk === of.pk) ? 0 : -1))].filter(Boolean).join(" · ")), small(of, shown))) : h("p", { class: "quiet" }, "Nothing was reported in the last minutes: a key with one shard is reported only while it is throttled.")));
     fillIfChanged(reshards, [data.reshards, data.reshards.length ? data.now : 0], () => data.reshards.length
       ? h("ul", { class: "decisions" }, data.reshards.map(changing))
       : h("p", { class: "quiet" }, "No count is changing."));
@@ -74,7 +74,7 @@ const ofRow = (row, access) => {
 const shards = (counts) => `${counts.map(number).join("→")} ${counts.length === 1 && counts[0] === 1 ? "shard" : "shards"}`;
 const isOld = (row, now) => row.as_of !== null && age(now, row.as_of, OVER[row.by]) !== null;
 /** More than noise was not granted. Where the demand is not known, it is less than half of the capacity. */
-const isThrottled = (row) => row.unmet !== null && row.unmet >= Math.max(1, 0.05 * ((row.writes.demand ?? row.writes.capacity / 2) + (row.reads.demand ?? 0)));
+export const isThrottled = (row) => row.unmet !== null && row.unmet >= Math.max(1, 0.05 * ((row.writes.demand ?? row.writes.capacity / 2) + (row.reads.demand ?? 0)));
 
 /** A change that runs: its stages, and how far it is. */
 export function changing(reshard) {

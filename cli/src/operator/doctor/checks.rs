@@ -10,7 +10,7 @@ use dynashard_aws::{
     ACTIVE_INDEX, ACTIVE_INDEX_PARTITION, DECISIONS_INDEX, DECISIONS_INDEX_PARTITION,
 };
 use dynashard_aws_operator::{TableState, TrialRead, Unseen};
-use dynashard_core::{Error, PartitionLimits};
+use dynashard_core::{Error, Lease, PartitionLimits};
 
 /// The sparse indexes of the metadata table, each with its only key attribute, and what fails without it.
 const SPARSE_INDEXES: [(&str, &str, &str); 2] = [
@@ -482,6 +482,33 @@ pub(super) fn concurrency(scale: Option<&str>, rebalance: Option<&str>) -> Check
     Check::unknown(CHECK, format!("{seen}, and the account's limit was not asked for")).advise(
         "`aws lambda get-account-settings --query AccountLimit` shows it; with 101 or more, deploy \
              ScaleReservedConcurrency=1",
+    )
+}
+
+/// Whether the one item that every environment reads serves as many as there may be, by `LeaseSecs` and by what Lambda keeps for
+/// the functions that clients call.
+pub(super) fn environments(lease_term: Duration, write: Option<&str>, read: Option<&str>) -> Check {
+    const CHECK: &str = "environments";
+    let every = Lease::renewed_every(lease_term).as_secs_f64();
+    let most = f64::from(PartitionLimits::default().read_units) * every;
+    let lease_secs = lease_term.as_secs();
+    let seen =
+        format!("with LeaseSecs={lease_secs} the directory serves {most:.0} environments at once");
+    let reserved = |count: Option<&str>| count.and_then(|count| count.parse::<u32>().ok());
+    let reserved = |count| reserved(count).filter(|count| *count > 0);
+    let Some(there) = reserved(write).zip(reserved(read)).map(|(write, read)| write + read) else {
+        return Check::ok(
+            CHECK,
+            format!("{seen}; Lambda lets an account have 1,000 if nobody asked for more"),
+        );
+    };
+    let seen = format!("{seen}, and WriteFunction and ReadFunction may have {there}");
+    if f64::from(there) <= most {
+        return Check::ok(CHECK, seen);
+    }
+    Check::warning(CHECK, seen).advise(
+        "beyond that requests to all keys are throttled: raise it by `dynashard settings --set LeaseSecs=5`, or lower \
+         WriteReservedConcurrency and ReadReservedConcurrency",
     )
 }
 

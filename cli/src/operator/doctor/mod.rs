@@ -178,6 +178,11 @@ async fn examine(args: &DoctorArgs) -> Result<Report, Failure> {
         value("ScaleReservedConcurrency"),
         value("RebalanceReservedConcurrency"),
     ));
+    checks.push(checks::environments(
+        place.settings.lease_term,
+        value("WriteReservedConcurrency"),
+        value("ReadReservedConcurrency"),
+    ));
     Ok(Report {
         recommended_request_lifetime_secs: measured.signature_window.window.request_lifetime_secs(),
         recommended_dates: measured.signature_window.window.dates(),

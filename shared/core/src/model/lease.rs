@@ -124,21 +124,26 @@ impl Lease {
 
     /// Whether nobody needs to renew it yet: it is in the first half of its term, and an operation may begin on it for a while.
     pub(crate) fn is_young(&self, now: Moment) -> bool {
-        self.age(now) < (self.term / 2).min(self.fresh_for() / 4 * 3)
+        self.age(now) < Self::renewed_every(self.term)
+    }
+
+    /// What passes at least between two reads by which somebody who always has requests renews a lease of this term.
+    pub fn renewed_every(term: Duration) -> Duration {
+        (term / 2).min(fresh_for(term) / 4 * 3)
     }
 
     /// Whether an operation may begin on it. The last part of the term is kept for the answer: a write that is answered after
     /// its lease has an unknown outcome, however well it went.
     pub fn is_fresh(&self, now: Moment) -> bool {
-        self.age(now) < self.fresh_for()
+        self.age(now) < fresh_for(self.term)
     }
+}
 
-    /// A quarter of the term is kept, and a second at least of one that has that to spare.
-    fn fresh_for(&self) -> Duration {
-        let quarter = self.term / 4;
-        let kept = if self.term >= 2 * LEAST_KEPT { quarter.max(LEAST_KEPT) } else { quarter };
-        self.term.saturating_sub(kept)
-    }
+/// For how long operations may begin: a quarter of the term is kept, and a second at least of one that has that to spare.
+fn fresh_for(term: Duration) -> Duration {
+    let quarter = term / 4;
+    let kept = if term >= 2 * LEAST_KEPT { quarter.max(LEAST_KEPT) } else { quarter };
+    term.saturating_sub(kept)
 }
 
 /// So long an answer of DynamoDB's may take that nothing is wrong with.

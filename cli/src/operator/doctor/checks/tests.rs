@@ -370,6 +370,22 @@ fn what_lambda_keeps_is_a_parameter_and_the_limit_of_the_account_is_not() {
     assert_eq!(concurrency(None, None).status, Status::Unknown);
 }
 
+#[test]
+fn more_environments_than_the_directory_serves_are_a_warning() {
+    let of = |lease, write, read| environments(Duration::from_secs(lease), write, read);
+    for (lease, most) in [(2, "2250"), (5, "7500"), (10, "15000")] {
+        assert!(of(lease, None, None).seen.contains(most), "{lease}: {:?}", of(lease, None, None));
+    }
+    assert_eq!(
+        of(2, Some("0"), Some("3000")).status,
+        Status::Ok,
+        "what is not bounded is not known"
+    );
+    assert_eq!(of(2, Some("1250"), Some("1000")).status, Status::Ok);
+    assert_eq!(of(2, Some("1251"), Some("1000")).status, Status::Warning);
+    assert_eq!(of(5, Some("1251"), Some("1000")).status, Status::Ok);
+}
+
 /// The first day of a launch was throttled, and nothing had said that shards share what the table takes.
 #[test]
 fn regression_nobody_said_how_many_shards_a_new_table_carries() {
