@@ -136,7 +136,7 @@ pub(crate) enum Command {
 const LOCAL_EXAMPLES: &str = "\
 Examples:
   dynashard local
-  dynashard local --data-dir ./dynashard-data --set LeaseSecs=2
+  dynashard local --data-dir ./dynashard-data --set LeaseSecs=5
   dynashard local --auth --set KeyGrants='arn:aws:iam::*:user/local=EWR'
   dynashard local --engine-only --partition-wcu 100
   dynashard local --engine-only --no-throttle
@@ -355,7 +355,7 @@ pub(crate) fn told_of_a_fraction(told: &clap::Error) -> Option<String> {
 }
 
 fn parse_setting(text: &str) -> Result<(String, String), String> {
-    let (name, value) = text.split_once('=').ok_or("it must be NAME=VALUE, as in LeaseSecs=2")?;
+    let (name, value) = text.split_once('=').ok_or("it must be NAME=VALUE, as in LeaseSecs=5")?;
     Ok((name.to_owned(), value.to_owned()))
 }
 

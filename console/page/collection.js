@@ -40,7 +40,7 @@ export function collectionPage(pk, { state, setRange }) {
       ["Writes wanted (estimate)", short(row.writes.demand), `of ${short(row.writes.capacity)}/s capacity`, old],
       ["Reads wanted (estimate)", short(row.reads.demand), `of ${short(row.reads.capacity)}/s capacity`, old],
       ["Heat", row.as_of ? percent(row.heat) : "–", row.as_of ? `${row.by === "second" ? "10 s" : "minute"} mean, ${old ?? `to ${time(row.as_of)}`}` : "nothing was reported", old],
-      ["Unmet", old || !isThrottled(row) ? "–" : short(row.unmet), isThrottled(row) ? "units/s, 4 s mean" : "not throttled", old],
+      ["Unmet", old || !isThrottled(row) ? "–" : short(row.unmet), isThrottled(row) ? "units/s, 4 s mean" : row.unmet === null ? "while it is throttled" : "not throttled", old],
     ] : ["Shards", "Writes wanted (estimate)", "Reads wanted (estimate)", "Heat"].map((name) => [name, "–", "not read yet"])).map(([name, value, small, isOld]) => h("div", { class: isOld ? "old" : null }, h("dt", {}, name), h("dd", {}, value, " ", h("small", {}, small)))));
     const reshard = collection?.reshard;
     const counts = state.overview?.reshards.find((of) => of.pk === pk);
@@ -84,7 +84,7 @@ function facts({ collection, more, may_grow: mayGrow, max_shards: max, damaged_f
   const rows = [
     ["Placement", collection.placement], ["State", STATES[collection.state] ?? collection.state], ["Generation", number(collection.generation)],
     ["Floor of shrinking", number(more.min_shards)], ["Most shards ever", number(more.largest_count)], ["Most that the stack allows", number(max)],
-    ["Items that the last change moved", more.cleanup_pending ? "counted when it is over" : number(more.items_moved)], ["Items at the last change, about", more.estimated_items ? number(more.estimated_items) : "not known"],
+    ["Items that the last change moved", more.cleanup_pending || collection.state !== "stable" ? "counted when it is over" : number(more.items_moved)], ["Items at the last change, about", more.estimated_items ? number(more.estimated_items) : "not known"],
     ["May grow by itself (GrowKeys)", yes(mayGrow)], ["Markers are being removed", yes(more.cleanup_pending)],
     ["Last changed", collection.last_updated ? time(collection.last_updated, true) : "never"], ["Read by the console", at ? time(at) : "–"],
   ];

@@ -34,7 +34,7 @@ export function overviewPage({ state, setRange }) {
     fillIfChanged(verdict, [throttled.map(({ pk, unmet }) => [pk, unmet]), data.reshards.length, writes, data.now], () => {
       const lost = writes.demand > 0 && writes.absorbed !== null ? Math.max(0, 1 - writes.absorbed / writes.demand) : null;
       return [
-        h("b", { class: throttled.length ? "bad" : "good" }, throttled.length ? `${number(throttled.length)} ${throttled.length === 1 ? "key is" : "keys are"} throttled` : lost > 0.05 ? "No key is throttled any more" : "No key is throttled"),
+        h("b", { class: throttled.length ? "bad" : "good" }, throttled.length ? `${number(throttled.length)} ${throttled.length === 1 ? "key is" : "keys are"} throttled` : "No key is throttled"),
         throttled.length ? `: ${throttled.slice(0, 3).map(({ pk, unmet }) => `${pk} ${short(unmet)}/s unmet`).join(", ")}` : "",
         ` · ${number(data.reshards.length)} resharding`,
         writes.absorbed === null ? "" : ` · absorbed ${short(writes.absorbed)} write units/s`,
@@ -49,7 +49,7 @@ export function overviewPage({ state, setRange }) {
       figure("Keys above 70 %", number(cells.hot())),
       figure("Collections", number(data.collections)),
     ]);
-    fillIfChanged(hottest, [data.hottest, data.series.from], () => (data.hottest.length ? data.hottest.map((of) => h("a", { class: "small-chart", href: href(of.pk) },
+    fillIfChanged(hottest, [data.hottest, data.series.from, data.reshards.map(({ pk }) => pk)], () => (data.hottest.length ? data.hottest.map((of) => h("a", { class: "small-chart", href: href(of.pk) },
       h("b", {}, of.pk), h("span", { class: "quiet small" }, [ofRow(state.rows.get(of.pk), of.access), shards(countsOf(of, shown).slice(data.reshards.some(({ pk }) => pk === of.pk) ? 0 : -1))].filter(Boolean).join(" · ")), small(of, shown))) : h("p", { class: "quiet" }, "Nothing was reported in the last minutes: a key with one shard is reported only while it is throttled.")));
     fillIfChanged(reshards, [data.reshards, data.reshards.length ? data.now : 0], () => data.reshards.length
       ? h("ul", { class: "decisions" }, data.reshards.map(changing))

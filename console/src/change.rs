@@ -114,8 +114,8 @@ pub(crate) fn plan_change(
         }
         // T' of `forward`. Then all is moved, and requests from before `move` have to be over, and the leases that they were
         // signed under.
-        let moved = Duration::from_secs(moving).max(settle + waits.request_lifetime);
-        ceil_secs(settle + moved + waits.before_close())
+        let until_closing = Duration::from_secs(moving).max(settle + waits.request_lifetime);
+        ceil_secs(settle + until_closing + waits.before_close())
     });
     let is_known = metadata.phase == Phase::Stable;
     let counted = |count: ShardCount| f64::from(count.get());

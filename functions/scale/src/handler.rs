@@ -11,7 +11,7 @@ use lambda_runtime::Error;
 
 use crate::capacity::Capacity;
 use crate::outcome::Outcome;
-use crate::partitions::Partitions;
+use crate::partitions::{Partitions, Pass};
 use crate::requests::Requests;
 
 /// Requests for shards, the alarms on throttles, and the schedule, which finds an alarm whose event was lost and lets
@@ -24,7 +24,7 @@ pub(crate) struct ScaleHandler<W, T> {
     main_table: String,
     metrics: Metrics,
     /// Where the last look at the collections that may shrink has ended, if time ran out.
-    shrink_after: Mutex<Option<String>>,
+    pass: Mutex<Pass>,
 }
 
 impl<W, T> ScaleHandler<W, T>
@@ -42,8 +42,8 @@ where
         metrics: Metrics,
     ) -> Self {
         let patience = Patience::new(requests.now());
-        let shrink_after = Mutex::default();
-        Self { requests, patience, watch, capacity, main_table, metrics, shrink_after }
+        let pass = Mutex::default();
+        Self { requests, patience, watch, capacity, main_table, metrics, pass }
     }
 
     /// Acts on one event by its deadline. An error makes Lambda send the event again.
@@ -111,7 +111,7 @@ where
             watch: &self.watch,
             directory: self.requests.directory(),
             metrics: &self.metrics,
-            shrink_after: &self.shrink_after,
+            pass: &self.pass,
         }
     }
 

@@ -1,5 +1,6 @@
 //! Throttles of partitions, by alarms and by the schedule.
 
+use std::mem;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -19,7 +20,18 @@ pub(crate) struct Partitions<'a, W> {
     pub(crate) watch: &'a W,
     pub(crate) directory: &'a Directory,
     pub(crate) metrics: &'a Metrics,
-    pub(crate) shrink_after: &'a Mutex<Option<String>>,
+    pub(crate) pass: &'a Mutex<Pass>,
+}
+
+/// A pass over the collections that may shrink, which may take several calls.
+#[derive(Default)]
+pub(crate) struct Pass {
+    /// The key behind which it goes on.
+    after: Option<String>,
+    /// When it began, since the epoch.
+    began: Duration,
+    /// How long before that the last one had begun; nothing if nobody knows.
+    since_last: Duration,
 }
 
 /// The time that is left when no further collection is looked at.
@@ -68,18 +80,29 @@ where
     /// Looks at as many collections that may shrink as there is time for, from where the call before has ended.
     async fn shrink(&self, deadline: Deadline) -> Result<(), CoreError> {
         let by = deadline.earlier_by(TIME_TO_END);
-        let mut next = self.shrink_after.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let mut pass = mem::take(&mut *self.pass.lock().unwrap_or_else(PoisonError::into_inner));
+        if pass.after.is_none() {
+            let (now, last) = (self.directory.now().wall, pass.began);
+            let since_last = if last.is_zero() { last } else { now.saturating_sub(last) };
+            pass = Pass { after: None, began: now, since_last };
+        }
         while !by.remaining(self.directory.now()).is_zero() {
-            let (collections, after) = self.autoscaler().shrink(next.as_deref(), by).await?;
+            let after = pass.after.as_deref();
+            let page = self.autoscaler().shrink(after, pass.since_last, by).await;
+            let (collections, after) = page.inspect_err(|_| self.keep(&mut pass))?;
             log_collections(&collections);
             self.count(decisions(&collections));
-            next = after;
-            if next.is_none() {
+            pass.after = after;
+            if pass.after.is_none() {
                 break;
             }
         }
-        *self.shrink_after.lock().unwrap_or_else(PoisonError::into_inner) = next;
+        self.keep(&mut pass);
         Ok(())
+    }
+
+    fn keep(&self, pass: &mut Pass) {
+        *self.pass.lock().unwrap_or_else(PoisonError::into_inner) = mem::take(pass);
     }
 
     fn autoscaler(&self) -> AutoScaler<'_, W> {

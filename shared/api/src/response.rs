@@ -17,8 +17,8 @@ pub struct Response {
     reasons: Vec<Code>,
 }
 
-/// The latest that a client is told to come back, in seconds. A growth comes into force a little later
-/// than a lease of 5 seconds lasts.
+/// The latest that a client is told to come back, in seconds. A growth comes into force three seconds after the decision, with
+/// leases of two.
 const LATEST_RETRY_SECS: u64 = 4;
 
 impl Response {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::super::adopt;
 use super::super::check::{Check, Status};
 use super::window::{Bound, Dates, LEFT_SECS, TOLERANCE_SECS, Window, lifetime_secs};
-use dynashard_api::settings::{shortest_lifetime, spare};
+use dynashard_api::settings::{LONGEST_LEASE, shortest_lifetime, spare};
 use dynashard_aws::{
     ACTIVE_INDEX, ACTIVE_INDEX_PARTITION, DECISIONS_INDEX, DECISIONS_INDEX_PARTITION,
 };
@@ -489,27 +489,32 @@ pub(super) fn concurrency(scale: Option<&str>, rebalance: Option<&str>) -> Check
 /// the functions that clients call.
 pub(super) fn environments(lease_term: Duration, write: Option<&str>, read: Option<&str>) -> Check {
     const CHECK: &str = "environments";
-    let every = Lease::renewed_every(lease_term).as_secs_f64();
-    let most = f64::from(PartitionLimits::default().read_units) * every;
-    let lease_secs = lease_term.as_secs();
-    let seen =
-        format!("with LeaseSecs={lease_secs} the directory serves {most:.0} environments at once");
-    let reserved = |count: Option<&str>| count.and_then(|count| count.parse::<u32>().ok());
-    let reserved = |count| reserved(count).filter(|count| *count > 0);
-    let Some(there) = reserved(write).zip(reserved(read)).map(|(write, read)| write + read) else {
-        return Check::ok(
-            CHECK,
-            format!("{seen}; Lambda lets an account have 1,000 if nobody asked for more"),
-        );
+    const LONGEST_SECS: u64 = LONGEST_LEASE.as_secs();
+    let read_units = u128::from(PartitionLimits::default().read_units);
+    let most = |secs: u64| {
+        read_units * Lease::renewed_every(Duration::from_secs(secs)).as_millis() / 1_000
     };
-    let seen = format!("{seen}, and WriteFunction and ReadFunction may have {there}");
-    if f64::from(there) <= most {
+    let lease_secs = lease_term.as_secs();
+    let serves = most(lease_secs);
+    let seen =
+        format!("with LeaseSecs={lease_secs} the directory serves {serves} environments at once");
+    // 0 is no reservation, and no bound.
+    let reserved = |count: Option<&str>| count.and_then(|count| count.parse::<u32>().ok());
+    let there = [write, read].into_iter().filter_map(reserved).map(u128::from).sum::<u128>();
+    if there == 0 {
+        let seen = format!("{seen}; Lambda lets an account have 1,000 if nobody asked for more");
         return Check::ok(CHECK, seen);
     }
-    Check::warning(CHECK, seen).advise(
-        "beyond that requests to all keys are throttled: raise it by `dynashard settings --set LeaseSecs=5`, or lower \
-         WriteReservedConcurrency and ReadReservedConcurrency",
-    )
+    let seen = format!("{seen}, and Lambda keeps {there} for WriteFunction and ReadFunction");
+    if there <= serves {
+        return Check::ok(CHECK, seen);
+    }
+    let longer = (lease_secs..=LONGEST_SECS).find(|secs| most(*secs) >= there);
+    let longer = longer.unwrap_or(LONGEST_SECS);
+    Check::warning(CHECK, seen).advise(format!(
+        "beyond that requests to all keys are throttled: `dynashard settings --set LeaseSecs={longer}`, or lower \
+         WriteReservedConcurrency and ReadReservedConcurrency"
+    ))
 }
 
 impl Role {

@@ -11,7 +11,7 @@ use dynashard_aws_operator::{
     Inspector, ProbeAnswer, SignatureProbe, SignatureVerdict, Stack, TrialRead, Unseen,
     is_on_this_machine, schema_of,
 };
-use dynashard_core::TableSchema;
+use dynashard_core::{Pinned, TableSchema};
 use futures_util::future::join_all;
 use serde::Serialize;
 
@@ -174,15 +174,12 @@ async fn examine(args: &DoctorArgs) -> Result<Report, Failure> {
         checks.push(checks::room(main, &Inspector::of(operator).table_quota().await, shard));
         checks.extend(checks::vector_indexes(main));
     }
-    checks.push(checks::concurrency(
-        value("ScaleReservedConcurrency"),
-        value("RebalanceReservedConcurrency"),
-    ));
-    checks.push(checks::environments(
-        place.settings.lease_term,
-        value("WriteReservedConcurrency"),
-        value("ReadReservedConcurrency"),
-    ));
+    let [scale, rebalance, write, read] = ["Scale", "Rebalance", "Write", "Read"]
+        .map(|function| value(&format!("{function}ReservedConcurrency")));
+    checks.push(checks::concurrency(scale, rebalance));
+    if pinned.as_ref().is_ok_and(|pinned| pinned.as_ref().is_none_or(Pinned::has_segments)) {
+        checks.push(checks::environments(place.settings.lease_term, write, read));
+    }
     Ok(Report {
         recommended_request_lifetime_secs: measured.signature_window.window.request_lifetime_secs(),
         recommended_dates: measured.signature_window.window.dates(),

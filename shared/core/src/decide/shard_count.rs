@@ -177,14 +177,21 @@ pub fn decide_shrink(evidence: Evidence<'_>, settings: &Settings) -> Decision {
     }
 }
 
-/// Whether this is the minute in which it is looked whether a collection may shrink after such a window. A look reads and writes its
-/// ledger, so there are as few as tell enough: nine in a window, and three in an hour. Which minute follows from the key.
-pub(crate) fn is_look_due(partition: &PartitionKey, window: Duration, now: Duration) -> bool {
+/// Whether one of the minutes since the last pass is that in which it is looked whether a collection may shrink after such a
+/// window. A look reads and writes its ledger, so there are as few as tell enough: nine in a window, and three in an hour. Which
+/// minutes follows from the key.
+pub(crate) fn is_look_due(
+    partition: &PartitionKey,
+    window: Duration,
+    since_last_pass: Duration,
+    now: Duration,
+) -> bool {
     let every = match span_of(window) {
         Span::Minute => 1,
         _ => (window.as_secs() / 60 / 9).clamp(1, 20),
     };
-    KeyHash::of(partition).half() % every == now.as_secs() / 60 % every
+    let minutes_ago = (now.as_secs() / 60).wrapping_sub(KeyHash::of(partition).half()) % every;
+    minutes_ago < (since_last_pass.as_secs() / 60).max(1)
 }
 
 /// By what a window is watched: minutes are kept for half an hour.

@@ -66,10 +66,13 @@ impl Pinned {
     /// The version where writes are dated back. Software that knows only the one before dates none, and does nothing.
     const DATED: u64 = 2;
 
-    /// The version where segments list collections, and writes may be dated back.
-    const SEGMENTED: u64 = 3;
+    /// The version where segments list collections, the root counts changes of what rests, and writes may be dated back.
+    const SEGMENTED: u64 = 4;
 
-    /// The versions that this software knows.
+    /// The version of segments whose root counts no changes of what rests. No release had it.
+    const NEVER_RELEASED: u64 = 3;
+
+    /// The versions that this software knows, but one that no release had.
     pub const FORMATS: RangeInclusive<u64> = Self::LISTED..=Self::SEGMENTED;
 
     /// The settings of a stack that is the first to use its tables.
@@ -137,11 +140,14 @@ impl Pinned {
 
     /// Refuses what other software has stored: everything but its format may mean something else.
     pub(crate) fn check_format(&self) -> Result<(), Error> {
-        if Self::FORMATS.contains(&self.format) {
+        if Self::FORMATS.contains(&self.format) && self.format != Self::NEVER_RELEASED {
             return Ok(());
         }
         let (own, stored) = (Self::FORMATS.end(), self.format);
-        let why = format!("the tables have format {stored}, and this software knows up to {own}");
+        let why = format!(
+            "the tables have format {stored}, and this software knows up to {own}, without {}",
+            Self::NEVER_RELEASED
+        );
         Err(Error::new(Code::SettingsMismatch, why))
     }
 
@@ -241,8 +247,9 @@ mod tests {
             error.message(),
             "the settings differ from those that are pinned: PartitionKeyName is id, pinned is pk; Separator is #, pinned is #~; LeaseSecs is 7, pinned is 2"
         );
-        let newer = Pinned { format: 4, ..pinned };
-        assert!(newer.check(&settings).is_err());
+        for format in [0, 3, 5] {
+            assert!(Pinned { format, ..pinned.clone() }.check(&settings).is_err(), "{format}");
+        }
     }
 
     #[test]

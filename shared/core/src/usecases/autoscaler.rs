@@ -228,11 +228,13 @@ impl<'a, W: HeatSource + HeatAlarms> AutoScaler<'a, W> {
         }
     }
 
-    /// Looks at the collections that have more shards than their floor and whose minute it is, a page of them from behind `after`,
-    /// and lets those shrink that need fewer. Returns what there is to tell of them, and where the next page begins.
+    /// Looks at the collections that have more shards than their floor and whose minute was since the last pass over all of them,
+    /// a page from behind `after`, and lets those shrink that need fewer. Returns what there is to tell of them, and where the next
+    /// page begins.
     pub async fn shrink(
         &self,
         after: Option<&str>,
+        since_last_pass: Duration,
         deadline: Deadline,
     ) -> Result<(Vec<CollectionHeat>, Option<String>), Error> {
         let settings = self.directory.settings();
@@ -248,7 +250,8 @@ impl<'a, W: HeatSource + HeatAlarms> AutoScaler<'a, W> {
                 return Ok((told, last));
             }
             last = Some(partition.to_string());
-            if !is_look_due(&partition, settings.shrink.after, self.directory.now().wall) {
+            let now = self.directory.now().wall;
+            if !is_look_due(&partition, settings.shrink.after, since_last_pass, now) {
                 continue;
             }
             let outcome = self.decide_shrink(&partition, mode, deadline).await;

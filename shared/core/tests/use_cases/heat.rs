@@ -712,7 +712,7 @@ fn regression_the_ledger_of_an_unused_collection_grew_for_ever() {
     let directory = hot.world.directory();
     let autoscaler = AutoScaler::new(&hot.heat, &directory);
     for _ in 0..5 * 60 {
-        block_on(autoscaler.shrink(None, hot.world.deadline())).expect("a page");
+        block_on(autoscaler.shrink(None, Duration::ZERO, hot.world.deadline())).expect("a page");
         hot.world.clock.advance(Duration::from_mins(1));
     }
     let load = block_on(hot.world.memory.get::<Ledger>(&(partition(), LedgerKind::Load)));
@@ -720,6 +720,24 @@ fn regression_the_ledger_of_an_unused_collection_grew_for_ever() {
     assert!((5..10).contains(&buckets), "{buckets} buckets");
     let looks = hot.world.memory.requests().ledger_updates;
     assert_eq!(looks, 15, "every twenty minutes, for three hours to be over");
+}
+
+/// A pass over many collections took several minutes, and a collection whose minute was another was never looked at.
+#[test]
+fn regression_a_long_pass_left_out_what_was_due_meanwhile() {
+    let shrink = ShrinkPolicy { mode: ScalingMode::DryRun, ..ShrinkPolicy::default() };
+    let hot = Hot::of(1, Settings { shrink, ..usual_settings() });
+    let grown =
+        CollectionMetadata { min_shards: count(1), ..new_metadata(2, 4, Placement::Random) };
+    hot.world.memory.place_metadata(grown);
+    let directory = hot.world.directory();
+    let autoscaler = AutoScaler::new(&hot.heat, &directory);
+    let pass = Duration::from_mins(4);
+    for _ in 0..15 {
+        block_on(autoscaler.shrink(None, pass, hot.world.deadline())).expect("a page");
+        hot.world.clock.advance(pass);
+    }
+    assert_eq!(hot.world.memory.requests().ledger_updates, 3, "in an hour");
 }
 
 /// A short window is watched by minutes.
@@ -734,7 +752,7 @@ fn a_collection_that_may_shrink_soon_is_looked_at_each_minute() {
     let directory = hot.world.directory();
     let autoscaler = AutoScaler::new(&hot.heat, &directory);
     for _ in 0..10 {
-        block_on(autoscaler.shrink(None, hot.world.deadline())).expect("a page");
+        block_on(autoscaler.shrink(None, Duration::ZERO, hot.world.deadline())).expect("a page");
         hot.world.clock.advance(Duration::from_mins(1));
     }
     assert_eq!(hot.world.memory.requests().ledger_updates, 10);
@@ -752,7 +770,8 @@ fn regression_a_shrink_that_a_local_index_forbids_was_decided() {
         let directory = hot.world.directory();
         let autoscaler = AutoScaler::new(&hot.heat, &directory);
         for _ in 0..4 * 60 {
-            block_on(autoscaler.shrink(None, hot.world.deadline())).expect("a page");
+            block_on(autoscaler.shrink(None, Duration::ZERO, hot.world.deadline()))
+                .expect("a page");
             hot.world.clock.advance(Duration::from_mins(1));
         }
         assert_eq!(hot.metadata().phase != Phase::Stable, shrinks, "{bytes} bytes");

@@ -138,6 +138,42 @@ fn a_later_change_is_announced_before_its_wait_begins() {
     assert!(matches!(phase_known(), Phase::Forward { .. }), "the root counts it");
 }
 
+/// What was created with one shard rests before its first change, which its segment alone would not tell.
+/// Invariant I8.
+#[test]
+fn the_first_change_of_a_collection_of_one_shard_is_announced_to_those_who_know_it() {
+    let world = World::new();
+    let (created, deadline) = (partition(), world.deadline());
+    block_on(world.scaler().create_collection(&created, None, count(1), deadline))
+        .expect("created");
+    let elsewhere = world.directory();
+    assert!(find(&world, &elsewhere, &partition()).is_enlisted());
+    world.clock.advance(LEASE);
+    assert_eq!(find(&world, &elsewhere, &partition()).number_of_shards, count(1));
+    assert_eq!(reads(&world)[2], 1, "elsewhere, once");
+    block_on(world.scaler().request_count(&partition(), count(4), world.deadline()))
+        .expect("begun");
+    let deadline = world.deadline_in(Duration::from_secs(3));
+    block_on(world.rebalancer().advance(&partition(), 0, deadline)).advance.expect("it waits");
+    world.clock.advance(LEASE);
+    assert_ne!(find(&world, &elsewhere, &partition()).phase, Phase::Stable);
+}
+
+/// Whoever corrects a metadata item by hand raises nothing.
+#[test]
+fn metadata_is_read_again_after_a_while_whatever_the_root_counts() {
+    let world = World::new();
+    world.memory.place_metadata(metadata(1, 4, Placement::Xxh64));
+    let directory = world.directory();
+    let shards = || find(&world, &directory, &partition()).number_of_shards.get();
+    assert_eq!(shards(), 4);
+    world.memory.place_unlisted_metadata(metadata(1, 8, Placement::Xxh64));
+    world.clock.advance(Duration::from_secs(599));
+    assert_eq!(shards(), 4);
+    world.clock.advance(Duration::from_secs(1));
+    assert_eq!(shards(), 8);
+}
+
 #[test]
 fn a_segment_is_read_again_when_its_group_has_changed() {
     let world = World::new();
@@ -289,7 +325,7 @@ fn a_list_is_converted_whatever_happens_meanwhile() {
         let was_interrupted = first.is_err();
         let pinned = first.or_else(|_| convert()).expect("converted");
         assert!(pinned.has_segments());
-        assert_eq!((pinned.format, pinned.signature_age), (3, Duration::from_secs(270)));
+        assert_eq!((pinned.format, pinned.signature_age), (4, Duration::from_secs(270)));
         assert_eq!(convert(), Ok(pinned), "once is enough");
         assert_eq!(world.memory.stored_directory().hashes(), []);
         world.clock.advance(LEASE);

@@ -17,7 +17,7 @@ use dynashard_testkit::{Faulty, ManualClock, MemoryStore, SeededEntropy};
 
 pub(crate) type Store = Faulty<MemoryStore>;
 
-/// T of the default settings.
+/// T of these tests.
 pub(crate) const LEASE: Duration = Duration::from_secs(5);
 
 /// The defaults, but for the lease, which is long enough for something to happen meanwhile.

@@ -376,14 +376,15 @@ fn more_environments_than_the_directory_serves_are_a_warning() {
     for (lease, most) in [(2, "2250"), (5, "7500"), (10, "15000")] {
         assert!(of(lease, None, None).seen.contains(most), "{lease}: {:?}", of(lease, None, None));
     }
-    assert_eq!(
-        of(2, Some("0"), Some("3000")).status,
-        Status::Ok,
-        "what is not bounded is not known"
-    );
+    assert_eq!(of(2, Some("0"), Some("2000")).status, Status::Ok);
     assert_eq!(of(2, Some("1250"), Some("1000")).status, Status::Ok);
-    assert_eq!(of(2, Some("1251"), Some("1000")).status, Status::Warning);
-    assert_eq!(of(5, Some("1251"), Some("1000")).status, Status::Ok);
+    for (lease, write, read, longer) in
+        [(2, "1251", "1000", "=3"), (2, "0", "3000", "=3"), (5, "7000", "1000", "=6")]
+    {
+        let check = of(lease, Some(write), Some(read));
+        assert_eq!(check.status, Status::Warning, "{write} and {read}");
+        assert!(check.advice.is_some_and(|advice| advice.contains(longer)), "{longer}");
+    }
 }
 
 /// The first day of a launch was throttled, and nothing had said that shards share what the table takes.

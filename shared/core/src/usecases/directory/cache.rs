@@ -48,6 +48,10 @@ pub struct Directory {
 /// half of what the partition of the metadata gives.
 const LOOK_AGAIN: Duration = Duration::from_millis(500);
 
+/// For how long metadata is renewed without a read. Nothing that dynashard changes needs the bound: it is for what somebody has
+/// corrected by hand.
+const RENEWED_FOR: Duration = Duration::from_mins(10);
+
 /// Enough that two collections of one batch rarely wait for each other.
 const STRIPES: usize = 64;
 
@@ -336,7 +340,8 @@ impl Held {
             return Some(self.known.clone());
         }
         let (group, count) = self.read_under?;
-        let is_renewed = root.count_of(group) == Some(count);
+        let is_renewed =
+            root.count_of(group) == Some(count) && self.known.lease.age(now) < RENEWED_FOR;
         is_renewed.then(|| Known { lease, ..self.known.clone() })
     }
 }

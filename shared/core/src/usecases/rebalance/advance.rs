@@ -378,8 +378,8 @@ impl Rebalancer {
 
 /// The metadata as a controller saw it last, and since when it has.
 ///
-/// A strong read that returned it proves that it was published by then, so every lease on what was
-/// before began earlier.
+/// A strong read that returned it proves that it was published by then, so every lease on what was before began earlier. Of
+/// `forward`, behind what others may renew, the announcement proves that.
 #[derive(Default)]
 struct MetadataAge(Option<(Arc<CollectionMetadata>, Option<ServerTime>, Moment)>);
 
