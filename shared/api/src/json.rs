@@ -10,7 +10,7 @@ use std::fmt;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use dynashard_core::{AttributeValue, Attributes, MAX_DEPTH, StoredItem, TableSchema};
+use dynashard_core::{AttributeValue, Attributes, MAX_DEPTH, StoredItem, TableSchema, quoted};
 use dynashard_keys::{ItemKey, Number, PartitionKey, SortKey, SortKeyType};
 use serde::de::{Deserializer, Error as _, MapAccess, Visitor};
 use serde::ser::{SerializeMap, SerializeSeq, Serializer};
@@ -91,7 +91,7 @@ pub fn attributes(members: Members<'_>, format: Format) -> Result<Attributes, Pr
             };
             match value {
                 Ok(value) => Ok((name.into_owned(), value)),
-                Err(why) => Err(Problem::bad_body(format!("attribute {name:?} {why}"))),
+                Err(why) => Err(Problem::bad_body(format!("attribute {} {why}", quoted(&name)))),
             }
         })
         .collect()
@@ -458,6 +458,15 @@ mod tests {
     use proptest::strategy::Strategy;
 
     use super::*;
+
+    /// An error has room for so much, and the name came first.
+    #[test]
+    fn regression_a_long_name_hid_what_was_wrong_with_its_attribute() {
+        let name = "\u{33a}".repeat(400);
+        let why = read(&format!(r#"{{ "{name}": 1e999 }}"#), Format::Plain).expect_err("too large");
+        assert!(why.contains("is a number that cannot be kept"), "{why}");
+        assert!(why.starts_with("attribute \"\\u{33a}"), "{why}");
+    }
 
     fn read(text: &str, format: Format) -> Result<Attributes, String> {
         object(text.as_bytes())

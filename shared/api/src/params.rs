@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::str::FromStr;
 
-use dynashard_core::Fields;
 use dynashard_core::ports::{Consistency, SortRange};
 use dynashard_core::query::{DEFAULT_LIMIT, MAX_LIMIT, Query};
+use dynashard_core::{Fields, quoted};
 use dynashard_keys::{ItemKey, PartitionKey, SortKey, SortKeyType};
 use percent_encoding::percent_decode;
 
@@ -77,7 +77,7 @@ impl Params {
                 other => (other == takes).then(|| value.get().to_owned()),
             };
             let text = text.ok_or_else(|| {
-                Problem::bad_parameter(format!("the parameter {name:?} is not a {takes}"))
+                Problem::bad_parameter(format!("the parameter {} is not a {takes}", quoted(&name)))
             })?;
             params.insert(name.into_owned(), Some(text))?;
         }
@@ -93,7 +93,10 @@ impl Params {
 
     fn insert(&mut self, name: String, value: Option<String>) -> Result<(), Problem> {
         if self.texts.contains_key(&name) {
-            return Err(Problem::bad_parameter(format!("the parameter {name:?} is repeated")));
+            return Err(Problem::bad_parameter(format!(
+                "the parameter {} is repeated",
+                quoted(&name)
+            )));
         }
         self.texts.insert(name, value);
         Ok(())
@@ -197,7 +200,9 @@ impl Params {
         let fields = self.fields.map(|_| "fields".to_owned());
         match self.texts.into_keys().next().or(fields) {
             None => Ok(()),
-            Some(name) => Err(Problem::bad_parameter(format!("the parameter {name:?} is unknown"))),
+            Some(name) => {
+                Err(Problem::bad_parameter(format!("the parameter {} is unknown", quoted(&name))))
+            }
         }
     }
 }

@@ -40,7 +40,7 @@ pub use model::heat::{AlarmStatus, HeatWindow, HotKey, Rearm, Throttles};
 pub use model::history::{DecidedBy, DecisionHistory, DecisionRecord};
 pub use model::item::{
     AttributeValue, Attributes, MAX_DEPTH, MAX_ITEM_BYTES, NewItem, StoredItem, check_values,
-    checked_patch, item_bytes,
+    checked_patch, item_bytes, quoted,
 };
 pub use model::lease::{Deadline, Lease, Moment, NoServerTime, leases_end};
 pub use model::ledger::{Addition, Bucket, Figure, Ledger, LedgerKind, Measures, Span};

@@ -74,7 +74,8 @@ impl AttributeValue {
 
     /// Checks the rules that DynamoDB puts on values, `depth` levels down.
     fn check(&self, name: &str, depth: usize) -> Result<(), Error> {
-        let bad = |why: &str| Err(Error::new(Code::BadItem, format!("attribute {name:?} {why}")));
+        let bad =
+            |why: &str| Err(Error::new(Code::BadItem, format!("attribute {} {why}", quoted(name))));
         match self {
             _ if depth >= MAX_DEPTH => bad("nests deeper than DynamoDB's 32 levels"),
             Self::List(values) => values.iter().try_for_each(|v| v.check(name, depth + 1)),
@@ -229,6 +230,19 @@ fn check_attributes(attributes: &Attributes) -> Result<(), Error> {
 }
 
 /// Checks the rule that DynamoDB puts on names at every level.
+/// A name as errors show it: of a long one the beginning, so that what is wrong with it is not cut off.
+pub fn quoted(name: &str) -> String {
+    let mut text = format!("{name:?}");
+    if text.len() > LONGEST_SHOWN {
+        text.truncate(text.floor_char_boundary(LONGEST_SHOWN));
+        text.push_str("…\"");
+    }
+    text
+}
+
+/// In bytes, of the 1,000 that an error has.
+const LONGEST_SHOWN: usize = 300;
+
 fn check_name_length(name: &str) -> Result<(), Error> {
     match name.len() {
         0 => Err(Error::new(Code::BadItem, "an attribute name is empty")),
@@ -245,7 +259,7 @@ fn check_name(name: &str) -> Result<(), Error> {
     if name.starts_with(RESERVED_PREFIX) {
         return Err(Error::new(
             Code::ReservedAttribute,
-            format!("the attribute {name:?} begins with \"_ds_\", which is reserved"),
+            format!("the attribute {} begins with \"_ds_\", which is reserved", quoted(name)),
         ));
     }
     Ok(())
