@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use dynashard_aws_operator::{Operator, ReadMeter};
 use dynashard_core::ports::{Change, List, ReadRecords, RecordStore, StoreError};
@@ -65,11 +65,16 @@ fn get(url: &str, path: &str) -> String {
     answer
 }
 
+/// The stream goes on for ever, whatever it tells.
+const LONGEST_TOLD: Duration = Duration::from_mins(3);
+
 /// What the stream has told up to an event of this name with this in it.
 fn told(url: &str, event: &str, words: &str) -> String {
     let mut all = String::new();
     let mut is_event = false;
+    let began = Instant::now();
     for line in BufReader::new(ask(url, "/api/stream")).lines() {
+        assert!(began.elapsed() < LONGEST_TOLD, "{words:?} is not among what was told: {all}");
         let line = line.expect("it is told in time");
         all.push_str(&line);
         all.push('\n');
@@ -163,6 +168,8 @@ async fn tables_of_another_version_are_named() {
         }
     }
     let console = Console::start(operator_command(&stack, &["console", "--port", "0"]));
-    let told = told(&console.url, "waiting", "format 4, and this software knows up to 3");
+    let known = Pinned::FORMATS.end();
+    let words = format!("format {}, and this software knows up to {known}", known + 1);
+    let told = told(&console.url, "waiting", &words);
     assert!(told.contains("settings_mismatch"), "{told}");
 }
