@@ -83,7 +83,7 @@ def of_gateway() -> float:
 
 
 def shortest_pause(lease: float) -> float:
-    """The seconds between two reads of the directory by an environment that always has requests: `Lease::is_young`."""
+    """The seconds between two reads of the directory by an environment that always has requests: `Lease::renewed_every`."""
     kept = max(lease / 4, 1 if lease >= 2 else 0)
     return min(lease / 2, (lease - kept) * 3 / 4)
 

@@ -25,6 +25,13 @@ class Costs(unittest.TestCase):
         found = re.findall(r"(?:^\|.*\n)+", PAGE, re.MULTILINE)
         self.assertEqual([table.splitlines() for table in found], [table() for table in costs.TABLES])
 
+    def test_the_bounds_of_environments_are_those_that_are_worked_out(self):
+        row = re.compile(r"^\| (\d+)(?: \(the default\))? \| ([\d,]+) \| \d+ s \|$", re.MULTILINE)
+        rows = row.findall(costs.read("docs/OPERATIONS.md"))
+        self.assertEqual([lease for lease, _ in rows], ["2", "5", "10"])
+        for lease, most in rows:
+            self.assertEqual(most, f"{costs.most_environments(int(lease)):,.0f}")
+
     def test_no_amount_stands_outside_of_the_tables(self):
         prose = [line for line in PAGE.splitlines() if not line.startswith("|")]
         self.assertEqual([line for line in prose if "$" in line or "cents" in line], [])

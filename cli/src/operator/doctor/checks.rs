@@ -498,7 +498,7 @@ pub(super) fn environments(lease_term: Duration, write: Option<&str>, read: Opti
     let serves = most(lease_secs);
     let seen =
         format!("with LeaseSecs={lease_secs} the directory serves {serves} environments at once");
-    // 0 is no reservation, and no bound.
+    // A reservation of 0 bounds nothing.
     let reserved = |count: Option<&str>| count.and_then(|count| count.parse::<u32>().ok());
     let there = [write, read].into_iter().filter_map(reserved).map(u128::from).sum::<u128>();
     if there == 0 {

@@ -106,6 +106,19 @@ pub fn check_values(item: &Attributes) -> Result<(), Error> {
     })
 }
 
+/// A name as errors show it: of a long one the beginning, so that what is wrong with it is not cut off.
+pub fn quoted(name: &str) -> String {
+    let mut text = format!("{name:?}");
+    if text.len() > LONGEST_SHOWN {
+        text.truncate(text.floor_char_boundary(LONGEST_SHOWN));
+        text.push_str("…\"");
+    }
+    text
+}
+
+/// In bytes, of the 1,000 that an error has.
+const LONGEST_SHOWN: usize = 300;
+
 /// An item as it lies in a shard.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StoredItem {
@@ -230,19 +243,6 @@ fn check_attributes(attributes: &Attributes) -> Result<(), Error> {
 }
 
 /// Checks the rule that DynamoDB puts on names at every level.
-/// A name as errors show it: of a long one the beginning, so that what is wrong with it is not cut off.
-pub fn quoted(name: &str) -> String {
-    let mut text = format!("{name:?}");
-    if text.len() > LONGEST_SHOWN {
-        text.truncate(text.floor_char_boundary(LONGEST_SHOWN));
-        text.push_str("…\"");
-    }
-    text
-}
-
-/// In bytes, of the 1,000 that an error has.
-const LONGEST_SHOWN: usize = 300;
-
 fn check_name_length(name: &str) -> Result<(), Error> {
     match name.len() {
         0 => Err(Error::new(Code::BadItem, "an attribute name is empty")),

@@ -700,15 +700,21 @@ fn regression_a_writer_that_could_not_begin_a_growth_was_silent() {
     }
 }
 
-/// The schedule notes that it has looked, and nobody removed what was old of a collection that nobody uses:
-/// the item would have passed its largest size after some weeks.
-#[test]
-fn regression_the_ledger_of_an_unused_collection_grew_for_ever() {
-    let shrink = ShrinkPolicy { mode: ScalingMode::DryRun, ..ShrinkPolicy::default() };
+/// A collection of four shards that nobody uses, and that may shrink after so long.
+fn unused(after: Duration) -> Hot {
+    let shrink = ShrinkPolicy { mode: ScalingMode::DryRun, after, ..ShrinkPolicy::default() };
     let hot = Hot::of(1, Settings { shrink, ..usual_settings() });
     let grown =
         CollectionMetadata { min_shards: count(1), ..new_metadata(2, 4, Placement::Random) };
     hot.world.memory.place_metadata(grown);
+    hot
+}
+
+/// The schedule notes that it has looked, and nobody removed what was old of a collection that nobody uses:
+/// the item would have passed its largest size after some weeks.
+#[test]
+fn regression_the_ledger_of_an_unused_collection_grew_for_ever() {
+    let hot = unused(ShrinkPolicy::default().after);
     let directory = hot.world.directory();
     let autoscaler = AutoScaler::new(&hot.heat, &directory);
     for _ in 0..5 * 60 {
@@ -725,30 +731,24 @@ fn regression_the_ledger_of_an_unused_collection_grew_for_ever() {
 /// A pass over many collections took several minutes, and a collection whose minute was another was never looked at.
 #[test]
 fn regression_a_long_pass_left_out_what_was_due_meanwhile() {
-    let shrink = ShrinkPolicy { mode: ScalingMode::DryRun, ..ShrinkPolicy::default() };
-    let hot = Hot::of(1, Settings { shrink, ..usual_settings() });
-    let grown =
-        CollectionMetadata { min_shards: count(1), ..new_metadata(2, 4, Placement::Random) };
-    hot.world.memory.place_metadata(grown);
-    let directory = hot.world.directory();
-    let autoscaler = AutoScaler::new(&hot.heat, &directory);
     let pass = Duration::from_mins(4);
-    for _ in 0..15 {
-        block_on(autoscaler.shrink(None, pass, hot.world.deadline())).expect("a page");
-        hot.world.clock.advance(pass);
+    for begins in 0..4 {
+        let hot = unused(ShrinkPolicy::default().after);
+        hot.world.clock.advance(Duration::from_mins(begins));
+        let directory = hot.world.directory();
+        let autoscaler = AutoScaler::new(&hot.heat, &directory);
+        for _ in 0..15 {
+            block_on(autoscaler.shrink(None, pass, hot.world.deadline())).expect("a page");
+            hot.world.clock.advance(pass);
+        }
+        assert_eq!(hot.world.memory.requests().ledger_updates, 3, "in an hour from {begins}");
     }
-    assert_eq!(hot.world.memory.requests().ledger_updates, 3, "in an hour");
 }
 
 /// A short window is watched by minutes.
 #[test]
 fn a_collection_that_may_shrink_soon_is_looked_at_each_minute() {
-    let after = Duration::from_mins(10);
-    let shrink = ShrinkPolicy { mode: ScalingMode::DryRun, after, ..ShrinkPolicy::default() };
-    let hot = Hot::of(1, Settings { shrink, ..usual_settings() });
-    let grown =
-        CollectionMetadata { min_shards: count(1), ..new_metadata(2, 4, Placement::Random) };
-    hot.world.memory.place_metadata(grown);
+    let hot = unused(Duration::from_mins(10));
     let directory = hot.world.directory();
     let autoscaler = AutoScaler::new(&hot.heat, &directory);
     for _ in 0..10 {

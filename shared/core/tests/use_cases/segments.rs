@@ -82,7 +82,12 @@ fn metadata_that_rests_is_read_again_when_its_group_has_changed() {
 #[test]
 fn metadata_of_a_collection_that_changes_is_good_for_its_own_lease() {
     let (from, to) = (count(4), count(8));
-    let of = |shards, phase| CollectionMetadata { phase, ..metadata(1, shards, Placement::Xxh64) };
+    // As just published: where `move` may be in force, metadata is read again for that.
+    let last_updated_secs = World::new().clock.now().epoch_secs() + 3_600;
+    let of = |shards, phase| {
+        let metadata = metadata(1, shards, Placement::Xxh64);
+        CollectionMetadata { phase, last_updated_secs, ..metadata }
+    };
     let closed = CollectionMetadata { cleanup_pending: true, ..of(8, Phase::Stable) };
     let changing = [of(4, Phase::Forward { from, to }), of(8, Phase::Move { from, to }), closed];
     for (n, unrenewed) in changing.into_iter().enumerate() {
