@@ -9,6 +9,7 @@ mod client;
 mod inspection;
 mod operator;
 mod plain;
+mod raw;
 mod read_meter;
 mod scan;
 mod signature;
@@ -21,6 +22,7 @@ pub use inspection::{
 };
 pub use operator::{Caller, ConnectError, Operator, is_on_this_machine};
 pub use plain::{Stripped, owner, release, strip};
+pub use raw::{RawAnswer, RawClient, RawError, RawRequest};
 pub use read_meter::ReadMeter;
 pub use scan::{ScanPage, ScanSegment};
 pub use signature::{ProbeAnswer, SignatureProbe, SignatureVerdict};
