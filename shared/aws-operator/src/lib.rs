@@ -8,6 +8,7 @@ mod answer_watch;
 mod client;
 mod inspection;
 mod operator;
+mod pinned;
 mod plain;
 mod raw;
 mod read_meter;
@@ -21,6 +22,7 @@ pub use inspection::{
     IndexState, Inspector, KeyAttribute, TableState, TrialRead, Unseen, schema_of,
 };
 pub use operator::{Caller, ConnectError, Operator, is_on_this_machine};
+pub use pinned::PinnedError;
 pub use plain::{Stripped, owner, release, strip};
 pub use raw::{RawAnswer, RawClient, RawError, RawRequest};
 pub use read_meter::ReadMeter;

@@ -68,23 +68,14 @@ pub enum RawError {
 }
 
 impl RawClient {
-    /// A client of the server that this operator asks.
-    ///
-    /// # Errors
-    /// There is no DynamoDB in the operator's region.
-    pub async fn of(operator: &Operator) -> Result<Self, ConnectError> {
-        let given = operator.config.endpoint_url();
-        let url = match given {
-            Some(url) => url.to_owned(),
-            None => usual_url(operator).await?,
-        };
-        let url = format!("{}/", url.trim_end_matches('/'));
-        Ok(Self {
-            url: url.into(),
-            connector: SharedHttpConnector::new(connector(proxies_to(given))),
+    /// A client of the server at this URL, with what this operator signs by.
+    pub fn new(operator: &Operator, url: &str) -> Self {
+        Self {
+            url: format!("{}/", url.trim_end_matches('/')).into(),
+            connector: SharedHttpConnector::new(connector(proxies_to(Some(url)))),
             signer: RequestSigner::of(operator, "dynamodb"),
             clock: operator.clock(),
-        })
+        }
     }
 
     /// Where requests go.
@@ -165,12 +156,18 @@ impl RawClient {
     }
 }
 
-async fn usual_url(operator: &Operator) -> Result<String, ConnectError> {
-    let region = operator.config.region().map(ToString::to_string);
-    let wrong = |error: &(dyn std::error::Error + 'static)| {
-        ConnectError(format!("DynamoDB has no address there: {}", causes(error)))
-    };
-    let params = Params::builder().set_region(region).build().map_err(|e| wrong(&e))?;
-    let endpoint = DefaultResolver::new().resolve_endpoint(&params).await;
-    endpoint.map(|endpoint| endpoint.url().to_owned()).map_err(|e| wrong(&*e))
+impl Operator {
+    /// Where DynamoDB itself is in the operator's region, whatever the environment says.
+    ///
+    /// # Errors
+    /// It has no address there.
+    pub async fn usual_url(&self) -> Result<String, ConnectError> {
+        let region = self.config.region().map(ToString::to_string);
+        let wrong = |error: &(dyn std::error::Error + 'static)| {
+            ConnectError(format!("DynamoDB has no address there: {}", causes(error)))
+        };
+        let params = Params::builder().set_region(region).build().map_err(|e| wrong(&e))?;
+        let endpoint = DefaultResolver::new().resolve_endpoint(&params).await;
+        endpoint.map(|endpoint| endpoint.url().to_owned()).map_err(|e| wrong(&*e))
+    }
 }

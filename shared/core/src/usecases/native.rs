@@ -41,6 +41,11 @@ impl NativeRequests {
         self.directory.now()
     }
 
+    /// The epoch second by DynamoDB's clock, as far as it is known.
+    pub fn epoch_secs(&self) -> u64 {
+        self.directory.lease().epoch_secs()
+    }
+
     /// What a request on this collection carries. `None` where it has several shards, is about to, or has markers left.
     pub async fn terms(
         &self,
@@ -70,6 +75,11 @@ impl NativeRequests {
     /// A version for one write: no two writes may give an item the same (invariant I35).
     pub fn draw_version(&self) -> Version {
         Version::new(self.directory.context().entropy().next_u64())
+    }
+
+    /// Has what is known of all collections be read again: an item has shown that it is out of date.
+    pub fn forget_all(&self) {
+        self.directory.forget_all();
     }
 
     /// Has what is known of a collection be read again: an item has shown that it is out of date.

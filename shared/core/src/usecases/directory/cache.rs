@@ -230,6 +230,11 @@ impl Directory {
         }
     }
 
+    /// Has the directory be read again before anything stands on it.
+    pub(crate) fn forget_all(&self) {
+        self.lease.drop();
+    }
+
     /// The lease of the directory, if it lists no collection.
     pub(crate) async fn lists_nothing(&self, deadline: Deadline) -> Result<Option<Lease>, Error> {
         let (item, lease) = self.lease.item(deadline).await?;
