@@ -1,9 +1,9 @@
 //! What is put into a client's request: the guard, a version, and a look at what is ours.
 
-use dynashard_aws::attributes::{FORWARDED, GENERATION, VERSION};
+use dynashard_aws::attributes::{GENERATION, VERSION};
 use dynashard_core::{NativeTerms, Owner, quoted};
 use dynashard_expression::{
-    Placeholders, both, either, legacy, reserved, with_assignments, with_projected,
+    Placeholders, both, either, legacy, named, with_assignments, with_projected,
 };
 use dynashard_keys::RESERVED_PREFIX;
 use serde_json::{Value, json};
@@ -69,6 +69,7 @@ pub(crate) fn guarded(
     terms: Option<&NativeTerms>,
     version: u64,
 ) -> Result<Guarded, Refusal> {
+    check_names(&body)?;
     check_forms(&body, verb.expressions(), verb.legacy())?;
     let mut placeholders = take_placeholders(&mut body, verb.expressions(), verb.legacy())?;
     let condition = match body.remove("Expected") {
@@ -80,7 +81,7 @@ pub(crate) fn guarded(
         }
         None => text(body.get(CONDITION)).map(str::to_owned),
     };
-    check_reserved(condition.as_deref(), &placeholders)?;
+    check_reserved(condition.as_deref())?;
     let guard = guard(table, terms, &mut placeholders);
     match both(&guard, condition.as_deref()) {
         // What is empty DynamoDB refuses, in its own words.
@@ -113,8 +114,13 @@ pub(crate) fn guarded(
     Ok(Guarded { body, asked_for_old })
 }
 
-/// A read that shows the generation of what it finds, under this name of an expression in the body.
+/// Has a read show the generation of what it finds.
 pub(crate) fn showing_generation(body: &mut Members) -> Result<(), Refusal> {
+    check_names(body)?;
+    show_generation(body)
+}
+
+fn show_generation(body: &mut Members) -> Result<(), Refusal> {
     if let Some(Value::Array(attributes)) = body.get_mut("AttributesToGet") {
         if let Some(name) = attributes.iter().filter_map(Value::as_str).find(|name| is_own(name)) {
             return Err(reserved_name(name));
@@ -124,7 +130,7 @@ pub(crate) fn showing_generation(body: &mut Members) -> Result<(), Refusal> {
     }
     let Some(projection) = text(body.get(PROJECTION)).map(str::to_owned) else { return Ok(()) };
     let mut placeholders = placeholders(body)?;
-    check_reserved(Some(&projection), &placeholders)?;
+    check_reserved(Some(&projection))?;
     if projection.trim().is_empty() {
         return Ok(());
     }
@@ -146,6 +152,7 @@ pub(crate) fn page_showing_generation(
     const LEGACY: [&str; 5] =
         ["AttributesToGet", "ConditionalOperator", "KeyConditions", "QueryFilter", "ScanFilter"];
     let expressions = [FILTER, KEY_CONDITION, PROJECTION];
+    check_names(body)?;
     check_forms(body, &expressions, &LEGACY)?;
     // What hides the owner is an expression.
     if LEGACY.iter().any(|name| body.contains_key(*name)) {
@@ -153,12 +160,12 @@ pub(crate) fn page_showing_generation(
     }
     let mut placeholders = placeholders(body)?;
     let filter = text(body.get(FILTER)).map(str::to_owned);
-    check_reserved(filter.as_deref(), &placeholders)?;
+    check_reserved(filter.as_deref())?;
     let is_empty = filter.as_deref().is_some_and(|text| text.trim().is_empty());
     let shows = filter.as_deref().map(|filter| {
         let name = placeholders.name(GENERATION);
         let value = placeholders.value(json!({ "N": generation.to_string() }));
-        either(&format!("{name} > {value}"), Some(filter))
+        either(&format!("{name} > {value}"), filter)
     });
     let hides = hidden_owner.map(|key| {
         let owner = placeholders.value(json!({ "S": Owner::KEY }));
@@ -183,7 +190,7 @@ pub(crate) fn page_showing_generation(
         body.insert(PROJECTION.to_owned(), name.into());
         put_placeholders(body, placeholders);
     } else {
-        showing_generation(body)?;
+        show_generation(body)?;
     }
     Ok(counts)
 }
@@ -251,7 +258,7 @@ fn add_assignments(
         }
         None => text(body.get(UPDATE)).map(str::to_owned),
     };
-    check_reserved(update.as_deref(), placeholders)?;
+    check_reserved(update.as_deref())?;
     if update.as_deref().is_some_and(|text| text.trim().is_empty()) {
         return Ok(());
     }
@@ -338,15 +345,22 @@ fn put_placeholders(body: &mut Members, placeholders: Placeholders) {
     }
 }
 
-fn check_reserved(text: Option<&str>, placeholders: &Placeholders) -> Result<(), Refusal> {
-    match reserved(text.unwrap_or_default(), placeholders, RESERVED_PREFIX) {
-        Some(name) => Err(reserved_name(&name)),
+fn check_reserved(text: Option<&str>) -> Result<(), Refusal> {
+    match named(text.unwrap_or_default(), RESERVED_PREFIX) {
+        Some(name) => Err(reserved_name(name)),
         None => Ok(()),
     }
 }
 
+/// Refuses names of a client's that are ours.
+fn check_names(body: &Members) -> Result<(), Refusal> {
+    let names = body.get(NAMES).and_then(Value::as_object).into_iter().flatten();
+    let mut names = names.filter_map(|(_, name)| name.as_str());
+    names.find(|name| is_own(name)).map_or(Ok(()), |name| Err(reserved_name(name)))
+}
+
 fn is_own(name: &str) -> bool {
-    name.starts_with(RESERVED_PREFIX) || [GENERATION, FORWARDED, VERSION].contains(&name)
+    name.starts_with(RESERVED_PREFIX)
 }
 
 fn reserved_name(name: &str) -> Refusal {

@@ -45,20 +45,29 @@ impl Placeholders {
     }
 }
 
-/// `guard AND (condition)`, or the guard alone. Whatever the text is, the guard stands in a conjunction with it.
+/// `guard AND condition`, with brackets around a condition that has an `OR`, or the guard alone. Whatever the text is, the guard
+/// stands in a conjunction with it.
 ///
 /// # Errors
 /// The brackets of the text do not balance.
 pub fn both(guard: &str, condition: Option<&str>) -> Result<String, Unbalanced> {
-    joined(guard, "AND", condition)
+    let Some(condition) = condition else { return Ok(guard.to_owned()) };
+    // Brackets that are not needed would stand in what DynamoDB says of a text that is no condition, and those around a condition
+    // that has some it refuses.
+    Ok(if has_open_or(condition)? {
+        format!("{guard} AND ({condition})")
+    } else {
+        format!("{guard} AND {condition}")
+    })
 }
 
-/// `own OR (condition)`, or the first alone.
+/// `own OR condition`.
 ///
 /// # Errors
 /// The brackets of the text do not balance.
-pub fn either(own: &str, condition: Option<&str>) -> Result<String, Unbalanced> {
-    joined(own, "OR", condition)
+pub fn either(own: &str, condition: &str) -> Result<String, Unbalanced> {
+    has_open_or(condition)?;
+    Ok(format!("{own} OR {condition}"))
 }
 
 /// An update with these assignments, such as `#v = :v`, in its `SET` section, or in one of its own.
@@ -83,14 +92,13 @@ pub fn with_projected(projection: &str, names: &[String]) -> String {
     [projection].into_iter().chain(names.iter().map(String::as_str)).collect::<Vec<_>>().join(", ")
 }
 
-/// An attribute whose name begins so that the text may touch, if there is one: in the text, or as any of the names.
-pub fn reserved(text: &str, placeholders: &Placeholders, prefix: &str) -> Option<String> {
-    let named = placeholders.names.values().find(|name| name.starts_with(prefix));
+/// An attribute whose name begins so that the text itself names, if there is one.
+pub fn named<'a>(text: &'a str, prefix: &str) -> Option<&'a str> {
     let tokens = tokens(text);
-    let written = tokens.iter().enumerate().find(|(at, token)| {
-        token.text.starts_with(prefix) && (*at == 0 || tokens[at - 1].text != ".")
-    });
-    named.cloned().or_else(|| written.map(|(_, token)| token.text.to_owned()))
+    let is_attribute = |at: usize| at == 0 || tokens[at - 1].text != ".";
+    let mut all = tokens.iter().enumerate();
+    all.find(|(at, token)| token.text.starts_with(prefix) && is_attribute(*at))
+        .map(|(_, token)| token.text)
 }
 
 /// The placeholder of the value that a key condition demands of an attribute. `resolve` says what a `#name` stands for.
@@ -115,45 +123,18 @@ pub fn equality<'a>(
     })
 }
 
-fn joined(own: &str, word: &str, condition: Option<&str>) -> Result<String, Unbalanced> {
-    let Some(condition) = condition else { return Ok(own.to_owned()) };
-    Ok(match brackets(condition)? {
-        // DynamoDB refuses redundant brackets.
-        Brackets::Around => format!("{own} {word} {condition}"),
-        Brackets::Within => format!("{own} {word} ({condition})"),
-    })
-}
-
-/// Where the brackets of a text are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Brackets {
-    /// One pair holds everything.
-    Around,
-    Within,
-}
-
-fn brackets(text: &str) -> Result<Brackets, Unbalanced> {
-    let tokens = tokens(text);
+/// Whether a text has an `OR` that is in no bracket.
+fn has_open_or(text: &str) -> Result<bool, Unbalanced> {
     let mut depth = 0_usize;
-    let mut closes_at = None;
-    for (at, token) in tokens.iter().enumerate() {
+    let mut found = false;
+    for token in tokens(text) {
         match token.text {
             "(" => depth += 1,
-            ")" => {
-                depth = depth.checked_sub(1).ok_or(Unbalanced)?;
-                if depth == 0 {
-                    closes_at = closes_at.or(Some(at));
-                }
-            }
-            _ => {}
+            ")" => depth = depth.checked_sub(1).ok_or(Unbalanced)?,
+            word => found |= depth == 0 && word.eq_ignore_ascii_case("OR"),
         }
     }
-    if depth > 0 {
-        return Err(Unbalanced);
-    }
-    let begins = tokens.first().is_some_and(|token| token.text == "(");
-    let is_around = begins && closes_at == tokens.len().checked_sub(1);
-    Ok(if is_around { Brackets::Around } else { Brackets::Within })
+    if depth == 0 { Ok(found) } else { Err(Unbalanced) }
 }
 
 fn unused<T>(given: &BTreeMap<String, T>, prefix: &str) -> String {
