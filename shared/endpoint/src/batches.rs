@@ -6,12 +6,13 @@ use dynashard_core::{Deadline, Lease};
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 
+use crate::call::{Answer, Call};
 use crate::document::Members;
 use crate::guard::showing_generation;
-use crate::items::{Attempt, attempts};
+use crate::items::{self, Attempt, attempts};
 use crate::refusal::Refusal;
-use crate::service::{Answer, Call, Service, refused};
 use crate::table::ManagedTable;
+use crate::upstream::{Upstream, long_deadline, refused};
 
 /// The most writes of one batch (DynamoDB API: `BatchWriteItem`).
 const MAX_WRITES: usize = 25;
@@ -41,161 +42,160 @@ struct Reads {
     leases: Vec<Lease>,
 }
 
-impl Service {
-    /// `BatchWriteItem`. Writes of managed tables are sent one by one, since a batch can carry no condition.
-    pub(crate) async fn batch_write(
-        &self,
-        call: &Call,
-        mut body: Members,
-    ) -> Result<Answer, Refusal> {
-        let Some(Value::Object(tables)) = body.get("RequestItems").cloned() else {
-            return self.pass(call).await;
-        };
-        let managed = self.managed(tables.keys().map(String::as_str))?;
-        if managed.is_empty() {
-            return self.pass(call).await;
-        }
-        let all = tables.values().filter_map(Value::as_array).map(Vec::len).sum::<usize>();
-        if all > MAX_WRITES {
-            return Err(Refusal::validation(
-                "Too many items requested for the BatchWriteItem call",
-            ));
-        }
-        let mut singles = Vec::new();
-        for name in &managed {
-            let Some(table) = self.table(name)? else { continue };
-            singles.extend(writes(table, name, &tables[*name])?);
-        }
-        let rest = tables.iter().filter(|(name, _)| !managed.contains(name.as_str()));
-        let rest = rest.map(|(name, writes)| (name.clone(), writes.clone())).collect::<Members>();
-        let options = body.clone();
-        let others = async {
-            if rest.is_empty() {
-                return Ok(None);
-            }
-            body.insert("RequestItems".to_owned(), rest.into());
-            let sent = Value::Object(body).to_string().into_bytes();
-            let answer = self.exchange("BatchWriteItem", sent, None).await;
-            answer.map(|answer| Some(Answer::from(answer))).map_err(|error| refused(&error))
-        };
-        let written = join_all(singles.iter().map(|write| self.write_of_batch(write, &options)));
-        let (others, written) = futures_util::join!(others, written);
-        merged(others?, singles, written)
+/// `BatchWriteItem`. Writes of managed tables are sent one by one, since a batch can carry no condition.
+pub(crate) async fn write(
+    upstream: &Upstream,
+    call: &Call,
+    mut body: Members,
+) -> Result<Answer, Refusal> {
+    let Some(Value::Object(tables)) = body.get("RequestItems").cloned() else {
+        return upstream.pass(call).await;
+    };
+    let managed = upstream.managed(tables.keys().map(String::as_str))?;
+    if managed.is_empty() {
+        return upstream.pass(call).await;
     }
-
-    async fn write_of_batch(
-        &self,
-        write: &BatchWrite<'_>,
-        options: &Members,
-    ) -> Result<Answer, Refusal> {
-        let Some(table) = self.table(write.table)? else {
-            return Err(Refusal::internal("dynashard: a table of the batch is unknown"));
-        };
-        let mut body = write.request.clone();
-        body.insert("TableName".to_owned(), write.table.into());
-        for name in ["ReturnConsumedCapacity", "ReturnItemCollectionMetrics"] {
-            if let Some(option) = options.get(name) {
-                body.insert(name.to_owned(), option.clone());
-            }
-        }
-        let operation = if write.form == "PutRequest" { "PutItem" } else { "DeleteItem" };
-        self.write(table, operation, body).await
+    let all = tables.values().filter_map(Value::as_array).map(Vec::len).sum::<usize>();
+    if all > MAX_WRITES {
+        return Err(Refusal::validation("Too many items requested for the BatchWriteItem call"));
     }
-
-    /// `BatchGetItem`. Keys of managed tables are read by one request for each generation of their collections, which mostly
-    /// is one.
-    pub(crate) async fn batch_get(&self, call: &Call, body: Members) -> Result<Answer, Refusal> {
-        let Some(Value::Object(tables)) = body.get("RequestItems") else {
-            return self.pass(call).await;
-        };
-        let managed = self.managed(tables.keys().map(String::as_str))?;
-        let mut found = Vec::new();
-        for name in managed {
-            found.extend(self.table(name)?.map(|table| (name, table)));
-        }
-        let Some((_, first)) = found.first() else { return self.pass(call).await };
-        let deadline = Self::long_deadline(first);
-        let (body, found) = (&body, &found);
-        attempts(first, deadline, || async move {
-            let mut joined: Option<(Answer, Members)> = None;
-            let Reads { requests, leases } = self.batch_gets(body, found, deadline).await?;
-            for (generation, request) in requests {
-                let sent = Value::Object(request).to_string().into_bytes();
-                let answer = self.exchange("BatchGetItem", sent, None).await.map(Answer::from);
-                let answer = answer.map_err(|error| refused(&error))?;
-                if !answer.is_success() {
-                    return Ok(Attempt::Answered(answer));
-                }
-                let Some(members) = shown_items(found, &answer, generation) else {
-                    return Ok(Attempt::Again);
-                };
-                match &mut joined {
-                    None => joined = Some((answer, members)),
-                    Some((_, into)) => members.into_iter().for_each(|(name, more)| {
-                        merge(into.entry(name).or_insert(Value::Null), more);
-                    }),
-                }
-            }
-            let now = first.requests().now();
-            match joined {
-                Some((answer, members)) if leases.iter().all(|lease| lease.is_live(now)) => {
-                    Ok(Attempt::Answered(answer.with_body(members)))
-                }
-                Some(_) => Ok(Attempt::Again),
-                None => self.pass(call).await.map(Attempt::Answered),
-            }
-        })
-        .await
+    let mut singles = Vec::new();
+    for name in &managed {
+        let Some(table) = upstream.table(name)? else { continue };
+        singles.extend(writes(table, name, &tables[*name])?);
     }
+    let rest = tables.iter().filter(|(name, _)| !managed.contains(name.as_str()));
+    let rest = rest.map(|(name, writes)| (name.clone(), writes.clone())).collect::<Members>();
+    let options = body.clone();
+    let others = async {
+        if rest.is_empty() {
+            return Ok(None);
+        }
+        body.insert("RequestItems".to_owned(), rest.into());
+        let sent = Value::Object(body).to_string().into_bytes();
+        let answer = upstream.exchange("BatchWriteItem", sent, None).await;
+        answer.map(|answer| Some(Answer::from(answer))).map_err(|error| refused(&error))
+    };
+    let written = join_all(singles.iter().map(|write| write_of_batch(upstream, write, &options)));
+    let (others, written) = futures_util::join!(others, written);
+    merged(others?, singles, written)
+}
 
-    /// The requests that read what this one asks for.
-    async fn batch_gets(
-        &self,
-        body: &Members,
-        found: &[(&str, &ManagedTable)],
-        deadline: Deadline,
-    ) -> Result<Reads, Refusal> {
-        let mut leases = Vec::new();
-        let mut by_generation = BTreeMap::<u64, Members>::new();
-        let tables = body.get("RequestItems").and_then(Value::as_object);
-        for (name, request) in tables.into_iter().flatten() {
-            let table = found.iter().find(|(managed, _)| managed == name).map(|(_, table)| *table);
-            let Some(table) = table else {
-                by_generation.entry(0).or_default().insert(name.clone(), request.clone());
-                continue;
+async fn write_of_batch(
+    upstream: &Upstream,
+    write: &BatchWrite<'_>,
+    options: &Members,
+) -> Result<Answer, Refusal> {
+    let Some(table) = upstream.table(write.table)? else {
+        return Err(Refusal::internal("dynashard: a table of the batch is unknown"));
+    };
+    let mut body = write.request.clone();
+    body.insert("TableName".to_owned(), write.table.into());
+    for name in ["ReturnConsumedCapacity", "ReturnItemCollectionMetrics"] {
+        if let Some(option) = options.get(name) {
+            body.insert(name.to_owned(), option.clone());
+        }
+    }
+    let operation = if write.form == "PutRequest" { "PutItem" } else { "DeleteItem" };
+    items::write(upstream, table, operation, body).await
+}
+
+/// `BatchGetItem`. Keys of managed tables are read by one request for each generation of their collections, which mostly
+/// is one.
+pub(crate) async fn get(
+    upstream: &Upstream,
+    call: &Call,
+    body: Members,
+) -> Result<Answer, Refusal> {
+    let Some(Value::Object(tables)) = body.get("RequestItems") else {
+        return upstream.pass(call).await;
+    };
+    let managed = upstream.managed(tables.keys().map(String::as_str))?;
+    let mut found = Vec::new();
+    for name in managed {
+        found.extend(upstream.table(name)?.map(|table| (name, table)));
+    }
+    let Some((_, first)) = found.first() else { return upstream.pass(call).await };
+    let deadline = long_deadline(first);
+    let (body, found) = (&body, &found);
+    attempts(first, deadline, || async move {
+        let mut joined: Option<(Answer, Members)> = None;
+        let Reads { requests, leases } = batch_gets(body, found, deadline).await?;
+        for (generation, request) in requests {
+            let sent = Value::Object(request).to_string().into_bytes();
+            let answer = upstream.exchange("BatchGetItem", sent, None).await.map(Answer::from);
+            let answer = answer.map_err(|error| refused(&error))?;
+            if !answer.is_success() {
+                return Ok(Attempt::Answered(answer));
+            }
+            let Some(members) = shown_items(found, &answer, generation) else {
+                return Ok(Attempt::Again);
             };
-            let mut request = request.as_object().cloned().unwrap_or_default();
-            showing_generation(&mut request)?;
-            let keys = request.remove("Keys");
-            let keys = keys.as_ref().and_then(Value::as_array).into_iter().flatten();
-            for key in keys {
-                let mut key = key.as_object().cloned().unwrap_or_default();
-                let mut generation = 0;
-                if let Some(partition) = table.partition_of(&key)? {
-                    let terms = table.terms(&partition, deadline).await?;
-                    table.put_at(&mut key, &terms);
-                    generation = terms.generation.get();
-                    leases.push(terms.lease);
-                }
-                let of_generation = by_generation.entry(generation).or_default();
-                let entry = of_generation.entry(name.clone()).or_insert_with(|| {
-                    let mut entry = request.clone();
-                    entry.insert("Keys".to_owned(), json!([]));
-                    entry.into()
-                });
-                if let Some(keys) = entry.get_mut("Keys").and_then(Value::as_array_mut) {
-                    keys.push(key.into());
-                }
+            match &mut joined {
+                None => joined = Some((answer, members)),
+                Some((_, into)) => members.into_iter().for_each(|(name, more)| {
+                    merge(into.entry(name).or_insert(Value::Null), more);
+                }),
             }
         }
-        let with = |tables: Members| {
-            let mut body = body.clone();
-            body.insert("RequestItems".to_owned(), tables.into());
-            body
+        let now = first.requests().now();
+        match joined {
+            Some((answer, members)) if leases.iter().all(|lease| lease.is_live(now)) => {
+                Ok(Attempt::Answered(answer.with_body(members)))
+            }
+            Some(_) => Ok(Attempt::Again),
+            None => upstream.pass(call).await.map(Attempt::Answered),
+        }
+    })
+    .await
+}
+
+/// The requests that read what this one asks for.
+async fn batch_gets(
+    body: &Members,
+    found: &[(&str, &ManagedTable)],
+    deadline: Deadline,
+) -> Result<Reads, Refusal> {
+    let mut leases = Vec::new();
+    let mut by_generation = BTreeMap::<u64, Members>::new();
+    let tables = body.get("RequestItems").and_then(Value::as_object);
+    for (name, request) in tables.into_iter().flatten() {
+        let table = found.iter().find(|(managed, _)| managed == name).map(|(_, table)| *table);
+        let Some(table) = table else {
+            by_generation.entry(0).or_default().insert(name.clone(), request.clone());
+            continue;
         };
-        let requests = by_generation.into_iter().map(|(at, tables)| (at, with(tables))).collect();
-        Ok(Reads { requests, leases })
+        let mut request = request.as_object().cloned().unwrap_or_default();
+        showing_generation(&mut request)?;
+        let keys = request.remove("Keys");
+        let keys = keys.as_ref().and_then(Value::as_array).into_iter().flatten();
+        for key in keys {
+            let mut key = key.as_object().cloned().unwrap_or_default();
+            let mut generation = 0;
+            if let Some(partition) = table.partition_of(&key)? {
+                let terms = table.terms(&partition, deadline).await?;
+                table.put_at(&mut key, &terms);
+                generation = terms.generation.get();
+                leases.push(terms.lease);
+            }
+            let of_generation = by_generation.entry(generation).or_default();
+            let entry = of_generation.entry(name.clone()).or_insert_with(|| {
+                let mut entry = request.clone();
+                entry.insert("Keys".to_owned(), json!([]));
+                entry.into()
+            });
+            if let Some(keys) = entry.get_mut("Keys").and_then(Value::as_array_mut) {
+                keys.push(key.into());
+            }
+        }
     }
+    let with = |tables: Members| {
+        let mut body = body.clone();
+        body.insert("RequestItems".to_owned(), tables.into());
+        body
+    };
+    let requests = by_generation.into_iter().map(|(at, tables)| (at, with(tables))).collect();
+    Ok(Reads { requests, leases })
 }
 
 /// The members of an answer without what is ours, or `None` where an item is of a later generation than this.

@@ -7,11 +7,12 @@ use dynashard_core::{Deadline, NativeTerms};
 use dynashard_keys::PartitionKey;
 use serde_json::Value;
 
+use crate::call::{Answer, Call};
 use crate::document::Members;
 use crate::guard::{Verb, guarded, showing_generation};
 use crate::refusal::Refusal;
-use crate::service::{Answer, Call, Service, refused};
 use crate::table::ManagedTable;
+use crate::upstream::{Upstream, deadline, refused};
 
 /// What an attempt came to.
 pub(crate) enum Attempt {
@@ -41,94 +42,95 @@ where
     }
 }
 
-impl Service {
-    /// `PutItem`, `UpdateItem`, `DeleteItem`.
-    pub(crate) async fn write(
-        &self,
-        table: &ManagedTable,
-        operation: &str,
-        body: Members,
-    ) -> Result<Answer, Refusal> {
-        let verb = match operation {
-            "PutItem" => Verb::Put,
-            "UpdateItem" => Verb::Update,
-            _ => Verb::Delete,
+/// `PutItem`, `UpdateItem`, `DeleteItem`.
+pub(crate) async fn write(
+    upstream: &Upstream,
+    table: &ManagedTable,
+    operation: &str,
+    body: Members,
+) -> Result<Answer, Refusal> {
+    let verb = match operation {
+        "PutItem" => Verb::Put,
+        "UpdateItem" => Verb::Update,
+        _ => Verb::Delete,
+    };
+    let partition = partition_of(table, &body, verb.image())?;
+    let deadline = deadline(table);
+    let (partition, body) = (&partition, &body);
+    attempts(table, deadline, || async move {
+        let terms = terms_of(table, partition.as_ref(), deadline).await?;
+        let version = table.requests().draw_version().get();
+        let guarded = guarded(verb, body.clone(), table, terms.as_ref(), version)?;
+        let sent = Value::Object(guarded.body).to_string().into_bytes();
+        let lease = terms.as_ref().map(|terms| terms.lease);
+        let answer = match upstream.exchange(operation, sent, lease).await {
+            Ok(answer) => Answer::from(answer),
+            Err(RawError::LeaseExpired) => return Ok(Attempt::Again),
+            Err(error) => return Err(refused(&error)),
         };
-        let partition = partition_of(table, &body, verb.image())?;
-        let deadline = Self::deadline(table);
-        let (partition, body) = (&partition, &body);
-        attempts(table, deadline, || async move {
-            let terms = self.terms_of(table, partition.as_ref(), deadline).await?;
-            let version = table.requests().draw_version().get();
-            let guarded = guarded(verb, body.clone(), table, terms.as_ref(), version)?;
-            let sent = Value::Object(guarded.body).to_string().into_bytes();
-            let lease = terms.as_ref().map(|terms| terms.lease);
-            let answer = match self.exchange(operation, sent, lease).await {
-                Ok(answer) => Answer::from(answer),
-                Err(RawError::LeaseExpired) => return Ok(Attempt::Again),
-                Err(error) => return Err(refused(&error)),
-            };
-            let known = partition.as_ref().zip(terms.as_ref());
-            written(table, known, answer, guarded.asked_for_old)
-        })
-        .await
-    }
+        let known = partition.as_ref().zip(terms.as_ref());
+        written(table, known, answer, guarded.asked_for_old)
+    })
+    .await
+}
 
-    /// `GetItem`
-    pub(crate) async fn get(
-        &self,
-        table: &ManagedTable,
-        call: &Call,
-        body: Members,
-    ) -> Result<Answer, Refusal> {
-        let partition = partition_of(table, &body, "Key")?;
-        let deadline = Self::deadline(table);
-        let (partition, body) = (&partition, &body);
-        attempts(table, deadline, || async move {
-            let mut body = body.clone();
-            let terms = self.terms_of(table, partition.as_ref(), deadline).await?;
-            let key = body.get_mut("Key").and_then(Value::as_object_mut);
-            if let (Some(key), Some(terms)) = (key, &terms) {
-                table.put_at(key, terms);
-            }
-            showing_generation(&mut body)?;
-            let sent = Value::Object(body).to_string().into_bytes();
-            let answer = self.exchange("GetItem", sent, None).await.map(Answer::from);
-            let answer = answer.map_err(|error| refused(&error))?;
-            match partition.as_ref().zip(terms.as_ref()) {
-                Some(known) if answer.is_success() => Ok(read(table, known, answer)),
-                _ => self.own_words(call, answer).await.map(Attempt::Answered),
-            }
-        })
-        .await
-    }
+/// `GetItem`
+pub(crate) async fn get(
+    upstream: &Upstream,
+    table: &ManagedTable,
+    call: &Call,
+    body: Members,
+) -> Result<Answer, Refusal> {
+    let partition = partition_of(table, &body, "Key")?;
+    let deadline = deadline(table);
+    let (partition, body) = (&partition, &body);
+    attempts(table, deadline, || async move {
+        let mut body = body.clone();
+        let terms = terms_of(table, partition.as_ref(), deadline).await?;
+        let key = body.get_mut("Key").and_then(Value::as_object_mut);
+        if let (Some(key), Some(terms)) = (key, &terms) {
+            table.put_at(key, terms);
+        }
+        showing_generation(&mut body)?;
+        let sent = Value::Object(body).to_string().into_bytes();
+        let answer = upstream.exchange("GetItem", sent, None).await.map(Answer::from);
+        let answer = answer.map_err(|error| refused(&error))?;
+        match partition.as_ref().zip(terms.as_ref()) {
+            Some(known) if answer.is_success() => Ok(read(table, known, answer)),
+            _ => own_words(upstream, call, answer).await.map(Attempt::Answered),
+        }
+    })
+    .await
+}
 
-    /// The answer to a read. What DynamoDB calls invalid it is asked again as the client has put it, so that it speaks of nothing else.
-    pub(crate) async fn own_words(&self, call: &Call, answer: Answer) -> Result<Answer, Refusal> {
-        if !answer.is_error("ValidationException") {
-            return Ok(answer);
-        }
-        let own = self.pass(call).await?;
-        if own.is_success() {
-            return Err(Refusal::internal(format!(
-                "dynashard: the request was not understood: {}",
-                answer.members().get("message").and_then(Value::as_str).unwrap_or_default()
-            )));
-        }
-        Ok(own)
+/// The answer to a read. What DynamoDB calls invalid it is asked again as the client has put it, so that it speaks of nothing else.
+pub(crate) async fn own_words(
+    upstream: &Upstream,
+    call: &Call,
+    answer: Answer,
+) -> Result<Answer, Refusal> {
+    if !answer.is_error("ValidationException") {
+        return Ok(answer);
     }
+    let own = upstream.pass(call).await?;
+    if own.is_success() {
+        return Err(Refusal::internal(format!(
+            "dynashard: the request was not understood: {}",
+            answer.members().get("message").and_then(Value::as_str).unwrap_or_default()
+        )));
+    }
+    Ok(own)
+}
 
-    /// What a request carries on the collection of a key that DynamoDB takes.
-    pub(crate) async fn terms_of(
-        &self,
-        table: &ManagedTable,
-        partition: Option<&PartitionKey>,
-        deadline: Deadline,
-    ) -> Result<Option<NativeTerms>, Refusal> {
-        match partition {
-            Some(partition) => table.terms(partition, deadline).await.map(Some),
-            None => Ok(None),
-        }
+/// What a request carries on the collection of a key that DynamoDB takes.
+pub(crate) async fn terms_of(
+    table: &ManagedTable,
+    partition: Option<&PartitionKey>,
+    deadline: Deadline,
+) -> Result<Option<NativeTerms>, Refusal> {
+    match partition {
+        Some(partition) => table.terms(partition, deadline).await.map(Some),
+        None => Ok(None),
     }
 }
 

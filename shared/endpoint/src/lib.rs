@@ -15,6 +15,7 @@
 //! refused, and nothing is written.
 
 mod batches;
+mod call;
 mod document;
 mod guard;
 mod items;
@@ -25,8 +26,10 @@ mod server;
 mod service;
 mod table;
 mod transactions;
+mod upstream;
 
+pub use call::{Answer, Call};
 pub use dynashard_wire::signature::User;
 pub use server::{Access, Server};
-pub use service::{Answer, Call, Service};
+pub use service::Service;
 pub use table::ManagedTable;

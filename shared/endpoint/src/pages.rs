@@ -5,12 +5,13 @@ use dynashard_expression::equality;
 use dynashard_keys::PartitionKey;
 use serde_json::Value;
 
+use crate::call::{Answer, Call};
 use crate::document::Members;
 use crate::guard::page_showing_generation;
-use crate::items::{Attempt, attempts};
+use crate::items::{Attempt, attempts, own_words};
 use crate::refusal::Refusal;
-use crate::service::{Answer, Call, Service, refused};
 use crate::table::ManagedTable;
+use crate::upstream::{Upstream, deadline, refused};
 
 /// What a page stands on.
 enum Ground {
@@ -20,46 +21,44 @@ enum Ground {
     Table(Lease),
 }
 
-impl Service {
-    /// `Query` and `Scan`, of the table and of its indexes.
-    pub(crate) async fn page(
-        &self,
-        table: &ManagedTable,
-        call: &Call,
-        body: Members,
-    ) -> Result<Answer, Refusal> {
-        let operation = call.operation.as_str();
-        let of_collection = operation == "Query" && !body.contains_key("IndexName");
-        let partition = if of_collection {
-            // Without a partition key DynamoDB says what is wrong.
-            let Some(value) = queried(table, &body) else { return self.pass(call).await };
-            match table.partition(value)? {
-                Some(partition) => Some(partition),
-                None => return self.pass(call).await,
-            }
-        } else {
-            None
-        };
-        let deadline = Self::deadline(table);
-        let (partition, body) = (&partition, &body);
-        attempts(table, deadline, || async move {
-            let ground = ground(table, partition.as_ref(), deadline).await?;
-            let mut body = body.clone();
-            if let Ground::Collection(partition, terms) = &ground {
-                query_at(table, &mut body, partition, terms)?;
-            }
-            let owner = (operation == "Scan").then(|| table.partition_key_name());
-            let counts = page_showing_generation(&mut body, ground.generation(), owner)?;
-            let sent = Value::Object(body).to_string().into_bytes();
-            let answer = self.exchange(operation, sent, None).await.map(Answer::from);
-            let answer = answer.map_err(|error| refused(&error))?;
-            if !answer.is_success() {
-                return self.own_words(call, answer).await.map(Attempt::Answered);
-            }
-            Ok(shown(table, &ground, answer, counts))
-        })
-        .await
-    }
+/// `Query` and `Scan`, of the table and of its indexes.
+pub(crate) async fn page(
+    upstream: &Upstream,
+    table: &ManagedTable,
+    call: &Call,
+    body: Members,
+) -> Result<Answer, Refusal> {
+    let operation = call.operation.as_str();
+    let of_collection = operation == "Query" && !body.contains_key("IndexName");
+    let partition = if of_collection {
+        // Without a partition key DynamoDB says what is wrong.
+        let Some(value) = queried(table, &body) else { return upstream.pass(call).await };
+        match table.partition(value)? {
+            Some(partition) => Some(partition),
+            None => return upstream.pass(call).await,
+        }
+    } else {
+        None
+    };
+    let deadline = deadline(table);
+    let (partition, body) = (&partition, &body);
+    attempts(table, deadline, || async move {
+        let ground = ground(table, partition.as_ref(), deadline).await?;
+        let mut body = body.clone();
+        if let Ground::Collection(partition, terms) = &ground {
+            query_at(table, &mut body, partition, terms)?;
+        }
+        let owner = (operation == "Scan").then(|| table.partition_key_name());
+        let counts = page_showing_generation(&mut body, ground.generation(), owner)?;
+        let sent = Value::Object(body).to_string().into_bytes();
+        let answer = upstream.exchange(operation, sent, None).await.map(Answer::from);
+        let answer = answer.map_err(|error| refused(&error))?;
+        if !answer.is_success() {
+            return own_words(upstream, call, answer).await.map(Attempt::Answered);
+        }
+        Ok(shown(table, &ground, answer, counts))
+    })
+    .await
 }
 
 impl Ground {

@@ -3,7 +3,7 @@
 use dynashard_core::{Code, Error, quoted};
 use serde_json::json;
 
-use crate::service::Answer;
+use crate::call::Answer;
 
 /// An error that the endpoint answers itself.
 #[derive(Debug, Clone, PartialEq, Eq)]

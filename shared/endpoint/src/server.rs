@@ -20,8 +20,10 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
+use crate::call::{Answer, Call};
 use crate::refusal::Refusal;
-use crate::service::{Answer, Call, MARK, Service, TARGET_PREFIX};
+use crate::service::Service;
+use crate::upstream::{MARK, TARGET_PREFIX};
 
 /// Who may ask.
 #[derive(Debug, Clone)]
@@ -139,7 +141,7 @@ impl Front {
         let body = body?.to_bytes();
         if let Access::Keys(users) = &self.access {
             let scope = Scope { region: None, service: "dynamodb" };
-            let user = verify(parts, &body, users, scope, self.service.upstream().wall());
+            let user = verify(parts, &body, users, scope, self.service.upstream().client().wall());
             user.map_err(|why| Refusal::denied(format!("dynashard: {why}")))?;
         }
         Ok(self.service.answer(&Call { operation, body }).await)

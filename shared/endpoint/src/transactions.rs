@@ -8,15 +8,16 @@ use dynashard_keys::PartitionKey;
 use serde_json::Value;
 use xxhash_rust::xxh64::xxh64;
 
+use crate::call::{Answer, Call};
 use crate::document::Members;
 use crate::guard::{Verb, guarded, showing_generation};
-use crate::items::{Attempt, attempts, partition_of};
+use crate::items::{Attempt, attempts, partition_of, terms_of};
 use crate::refusal::Refusal;
-use crate::service::{Answer, Call, Service, refused};
 use crate::table::ManagedTable;
+use crate::upstream::{Upstream, long_deadline, refused};
 
 /// For how long the versions of a token's repeats are the same. DynamoDB keeps a token for ten minutes, and two executions that are
-/// further apart must not give an item the same version (invariant I35).
+/// further apart must not give an item the same version.
 const SLOT_SECS: u64 = 500;
 
 /// How many slots a repeat may have been sent in.
@@ -30,141 +31,146 @@ struct ManagedAction<'a> {
     asked_for_old: bool,
 }
 
-impl Service {
-    /// `TransactWriteItems`
-    pub(crate) async fn transact_write(
-        &self,
-        call: &Call,
-        body: Members,
-    ) -> Result<Answer, Refusal> {
-        let Some(first) = self.first_managed(&body)? else { return self.pass(call).await };
-        let deadline = Self::long_deadline(first);
-        let token = body.get("ClientRequestToken").and_then(Value::as_str).map(str::to_owned);
-        let (body, token) = (&body, &token);
-        attempts(first, deadline, || async move {
-            let slot = first.requests().epoch_secs() / SLOT_SECS;
-            let mut answer = None;
-            // A repeat has to be the request that it repeats, to the letter, which was perhaps sent in an earlier slot.
-            for slot in (0..if token.is_some() { SLOTS } else { 1 }).map(|back| slot - back) {
-                let drawn = |at: usize, action: &Value| match token {
-                    Some(token) => {
-                        let text = format!("{token} {slot} {at} {action}");
-                        xxh64(text.as_bytes(), 0)
-                    }
-                    None => first.requests().draw_version().get(),
-                };
-                let (sent, actions) = self.guarded_actions(body, drawn, deadline).await?;
-                let lease = shortest(&actions);
-                let sent = Value::Object(sent).to_string().into_bytes();
-                let outcome = match self.exchange("TransactWriteItems", sent, lease).await {
-                    Ok(outcome) => Answer::from(outcome),
-                    Err(RawError::LeaseExpired) => return Ok(Attempt::Again),
-                    Err(error) => return Err(refused(&error)),
-                };
-                if outcome.is_error("IdempotentParameterMismatchException") {
-                    answer = Some(outcome);
-                    continue;
+/// `TransactWriteItems`
+pub(crate) async fn write(
+    upstream: &Upstream,
+    call: &Call,
+    body: Members,
+) -> Result<Answer, Refusal> {
+    let Some(first) = first_managed(upstream, &body)? else { return upstream.pass(call).await };
+    let deadline = long_deadline(first);
+    let token = body.get("ClientRequestToken").and_then(Value::as_str).map(str::to_owned);
+    let (body, token) = (&body, &token);
+    attempts(first, deadline, || async move {
+        let slot = first.requests().epoch_secs() / SLOT_SECS;
+        let mut answer = None;
+        // A repeat has to be the request that it repeats, to the letter, which was perhaps sent in an earlier slot.
+        for slot in (0..if token.is_some() { SLOTS } else { 1 }).map(|back| slot - back) {
+            let drawn = |at: usize, action: &Value| match token {
+                Some(token) => {
+                    let text = format!("{token} {slot} {at} {action}");
+                    xxh64(text.as_bytes(), 0)
                 }
-                return transacted(&actions, outcome);
-            }
-            let answer = answer.ok_or_else(|| Refusal::internal("dynashard: nothing was sent"))?;
-            Ok(Attempt::Answered(answer))
-        })
-        .await
-    }
-
-    /// `TransactGetItems`
-    pub(crate) async fn transact_get(&self, call: &Call, body: Members) -> Result<Answer, Refusal> {
-        let Some(first) = self.first_managed(&body)? else { return self.pass(call).await };
-        let deadline = Self::long_deadline(first);
-        let body = &body;
-        attempts(first, deadline, || async move {
-            let mut body = body.clone();
-            let mut actions = BTreeMap::new();
-            let gets = body.get_mut("TransactItems").and_then(Value::as_array_mut);
-            for (at, get) in gets.into_iter().flatten().enumerate() {
-                let Some(get) = get.get_mut("Get").and_then(Value::as_object_mut) else { continue };
-                let Some(table) = self.table_of(get)? else { continue };
-                let partition = partition_of(table, get, "Key")?;
-                let terms = self.terms_of(table, partition.as_ref(), deadline).await?;
-                let key = get.get_mut("Key").and_then(Value::as_object_mut);
-                if let (Some(key), Some(terms)) = (key, &terms) {
-                    table.put_at(key, terms);
-                }
-                showing_generation(get)?;
-                let asked_for_old = true;
-                actions.insert(at, ManagedAction { table, partition, terms, asked_for_old });
-            }
-            let sent = Value::Object(body).to_string().into_bytes();
-            let answer = self.exchange("TransactGetItems", sent, None).await.map(Answer::from);
-            let answer = answer.map_err(|error| refused(&error))?;
+                None => first.requests().draw_version().get(),
+            };
+            let (sent, actions) = guarded_actions(upstream, body, drawn, deadline).await?;
             let lease = shortest(&actions);
-            if lease.is_some_and(|lease| !lease.is_live(first.requests().now())) {
-                return Ok(Attempt::Again);
+            let sent = Value::Object(sent).to_string().into_bytes();
+            let outcome = match upstream.exchange("TransactWriteItems", sent, lease).await {
+                Ok(outcome) => Answer::from(outcome),
+                Err(RawError::LeaseExpired) => return Ok(Attempt::Again),
+                Err(error) => return Err(refused(&error)),
+            };
+            if outcome.is_error("IdempotentParameterMismatchException") {
+                answer = Some(outcome);
+                continue;
             }
-            if !answer.is_success() {
-                return Ok(Attempt::Answered(answer));
-            }
-            let mut members = answer.members();
-            let found = members.get_mut("Responses").and_then(Value::as_array_mut);
-            for (at, found) in found.into_iter().flatten().enumerate() {
-                let item = found.get_mut("Item").and_then(Value::as_object_mut);
-                if let Some((item, action)) = item.zip(actions.get(&at))
-                    && action.is_behind(item)
-                {
-                    return Ok(Attempt::Again);
-                }
-            }
-            Ok(Attempt::Answered(answer.with_body(members)))
-        })
-        .await
-    }
-
-    /// The first managed table that a transaction names.
-    fn first_managed(&self, body: &Members) -> Result<Option<&ManagedTable>, Refusal> {
-        let actions = body.get("TransactItems").and_then(Value::as_array).into_iter().flatten();
-        let mut first = None;
-        for action in actions.filter_map(Value::as_object).flat_map(Members::values) {
-            if let Some(action) = action.as_object() {
-                first = first.or(self.table_of(action)?);
-            }
+            return transacted(&actions, outcome);
         }
-        Ok(first)
-    }
+        let answer = answer.ok_or_else(|| Refusal::internal("dynashard: nothing was sent"))?;
+        Ok(Attempt::Answered(answer))
+    })
+    .await
+}
 
-    /// The transaction with the guard in each action on a managed table.
-    async fn guarded_actions(
-        &self,
-        body: &Members,
-        drawn: impl Fn(usize, &Value) -> u64,
-        deadline: Deadline,
-    ) -> Result<(Members, BTreeMap<usize, ManagedAction<'_>>), Refusal> {
+/// `TransactGetItems`
+pub(crate) async fn get(
+    upstream: &Upstream,
+    call: &Call,
+    body: Members,
+) -> Result<Answer, Refusal> {
+    let Some(first) = first_managed(upstream, &body)? else { return upstream.pass(call).await };
+    let deadline = long_deadline(first);
+    let body = &body;
+    attempts(first, deadline, || async move {
         let mut body = body.clone();
         let mut actions = BTreeMap::new();
-        let all = body.get_mut("TransactItems").and_then(Value::as_array_mut);
-        for (at, action) in all.into_iter().flatten().enumerate() {
-            let version = drawn(at, action);
-            let forms = action.as_object_mut().into_iter().flatten();
-            for (form, request) in forms {
-                let Some(members) = request.as_object() else { continue };
-                let Some(table) = self.table_of(members)? else { continue };
-                let verb = match form.as_str() {
-                    "Put" => Verb::Put,
-                    "Update" => Verb::Update,
-                    "Delete" => Verb::Delete,
-                    "ConditionCheck" => Verb::Check,
-                    _ => return Err(Refusal::serialization(format!("{form} is no action"))),
-                };
-                let partition = partition_of(table, members, verb.image())?;
-                let terms = self.terms_of(table, partition.as_ref(), deadline).await?;
-                let guarded = guarded(verb, members.clone(), table, terms.as_ref(), version)?;
-                let asked_for_old = guarded.asked_for_old;
-                *request = guarded.body.into();
-                actions.insert(at, ManagedAction { table, partition, terms, asked_for_old });
+        let gets = body.get_mut("TransactItems").and_then(Value::as_array_mut);
+        for (at, get) in gets.into_iter().flatten().enumerate() {
+            let Some(get) = get.get_mut("Get").and_then(Value::as_object_mut) else { continue };
+            let Some(table) = upstream.table_of(get)? else { continue };
+            let partition = partition_of(table, get, "Key")?;
+            let terms = terms_of(table, partition.as_ref(), deadline).await?;
+            let key = get.get_mut("Key").and_then(Value::as_object_mut);
+            if let (Some(key), Some(terms)) = (key, &terms) {
+                table.put_at(key, terms);
+            }
+            showing_generation(get)?;
+            let asked_for_old = true;
+            actions.insert(at, ManagedAction { table, partition, terms, asked_for_old });
+        }
+        let sent = Value::Object(body).to_string().into_bytes();
+        let answer = upstream.exchange("TransactGetItems", sent, None).await.map(Answer::from);
+        let answer = answer.map_err(|error| refused(&error))?;
+        let lease = shortest(&actions);
+        if lease.is_some_and(|lease| !lease.is_live(first.requests().now())) {
+            return Ok(Attempt::Again);
+        }
+        if !answer.is_success() {
+            return Ok(Attempt::Answered(answer));
+        }
+        let mut members = answer.members();
+        let found = members.get_mut("Responses").and_then(Value::as_array_mut);
+        for (at, found) in found.into_iter().flatten().enumerate() {
+            let item = found.get_mut("Item").and_then(Value::as_object_mut);
+            if let Some((item, action)) = item.zip(actions.get(&at))
+                && action.is_behind(item)
+            {
+                return Ok(Attempt::Again);
             }
         }
-        Ok((body, actions))
+        Ok(Attempt::Answered(answer.with_body(members)))
+    })
+    .await
+}
+
+/// The first managed table that a transaction names.
+fn first_managed<'a>(
+    upstream: &'a Upstream,
+    body: &Members,
+) -> Result<Option<&'a ManagedTable>, Refusal> {
+    let actions = body.get("TransactItems").and_then(Value::as_array).into_iter().flatten();
+    let mut first = None;
+    for action in actions.filter_map(Value::as_object).flat_map(Members::values) {
+        if let Some(action) = action.as_object() {
+            first = first.or(upstream.table_of(action)?);
+        }
     }
+    Ok(first)
+}
+
+/// The transaction with the guard in each action on a managed table.
+async fn guarded_actions<'a>(
+    upstream: &'a Upstream,
+    body: &Members,
+    drawn: impl Fn(usize, &Value) -> u64,
+    deadline: Deadline,
+) -> Result<(Members, BTreeMap<usize, ManagedAction<'a>>), Refusal> {
+    let mut body = body.clone();
+    let mut actions = BTreeMap::new();
+    let all = body.get_mut("TransactItems").and_then(Value::as_array_mut);
+    for (at, action) in all.into_iter().flatten().enumerate() {
+        let version = drawn(at, action);
+        let forms = action.as_object_mut().into_iter().flatten();
+        for (form, request) in forms {
+            let Some(members) = request.as_object() else { continue };
+            let Some(table) = upstream.table_of(members)? else { continue };
+            let verb = match form.as_str() {
+                "Put" => Verb::Put,
+                "Update" => Verb::Update,
+                "Delete" => Verb::Delete,
+                "ConditionCheck" => Verb::Check,
+                _ => return Err(Refusal::serialization(format!("{form} is no action"))),
+            };
+            let partition = partition_of(table, members, verb.image())?;
+            let terms = terms_of(table, partition.as_ref(), deadline).await?;
+            let guarded = guarded(verb, members.clone(), table, terms.as_ref(), version)?;
+            let asked_for_old = guarded.asked_for_old;
+            *request = guarded.body.into();
+            actions.insert(at, ManagedAction { table, partition, terms, asked_for_old });
+        }
+    }
+    Ok((body, actions))
 }
 
 impl ManagedAction<'_> {

@@ -69,17 +69,17 @@ impl NativeRequests {
     /// The lease under which no collection has ever had a second shard, so that the table as a whole may be read as it is. `None`
     /// where one has, or may have.
     pub async fn terms_of_all(&self, deadline: Deadline) -> Result<Option<Lease>, Error> {
-        self.directory.lists_nothing(deadline).await
+        self.directory.lease().if_nothing_is_listed(deadline).await
     }
 
-    /// A version for one write: no two writes may give an item the same (invariant I35).
+    /// A version for one write: no two writes may give an item the same.
     pub fn draw_version(&self) -> Version {
         Version::new(self.directory.context().entropy().next_u64())
     }
 
     /// Has what is known of all collections be read again: an item has shown that it is out of date.
     pub fn forget_all(&self) {
-        self.directory.forget_all();
+        self.directory.lease().drop();
     }
 
     /// Has what is known of a collection be read again: an item has shown that it is out of date.

@@ -9,7 +9,7 @@ use futures_util::lock::{Mutex as AsyncMutex, MutexGuard as AsyncMutexGuard};
 use lru::LruCache;
 use xxhash_rust::xxh64::xxh64;
 
-use crate::model::directory_item::{Counters, DirectoryItem};
+use crate::model::directory_item::DirectoryItem;
 use crate::model::error::{Code, Error};
 use crate::model::lease::{Deadline, Lease, Moment};
 use crate::model::metadata::{CollectionMetadata, Phase};
@@ -228,18 +228,6 @@ impl Directory {
             Some(item) if item.lists(partition) => {}
             _ => self.lease.drop(),
         }
-    }
-
-    /// Has the directory be read again before anything stands on it.
-    pub(crate) fn forget_all(&self) {
-        self.lease.drop();
-    }
-
-    /// The lease of the directory, if it lists no collection.
-    pub(crate) async fn lists_nothing(&self, deadline: Deadline) -> Result<Option<Lease>, Error> {
-        let (item, lease) = self.lease.item(deadline).await?;
-        let is_empty = item.hashes().is_empty() && item.groups().is_none_or(Counters::is_empty);
-        Ok(is_empty.then_some(lease))
     }
 
     /// What is cached about a collection, if an operation may begin on it.
