@@ -1,5 +1,7 @@
 //! Requests in DynamoDB's own words: where they go, under which guard and for how long (protocol: "Updates in place").
 
+use std::time::Duration;
+
 use dynashard_keys::{PartitionKey, PhysicalPartitionKey, ShardCount};
 
 use crate::model::error::Error;
@@ -70,6 +72,11 @@ impl NativeRequests {
     /// where one has, or may have.
     pub async fn terms_of_all(&self, deadline: Deadline) -> Result<Option<Lease>, Error> {
         self.directory.lease().if_nothing_is_listed(deadline).await
+    }
+
+    /// Waits before what was out of date is tried again.
+    pub async fn wait(&self, time: Duration) {
+        self.directory.clock().sleep(time).await;
     }
 
     /// A version for one write: no two writes may give an item the same.
