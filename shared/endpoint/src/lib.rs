@@ -27,6 +27,7 @@ mod service;
 mod table;
 mod transactions;
 mod upstream;
+mod value;
 
 pub use call::{Answer, Call};
 pub use dynashard_wire::signature::User;

@@ -23,6 +23,9 @@ const SLOT_SECS: u64 = 500;
 /// How many slots a repeat may have been sent in.
 const SLOTS: u64 = 3;
 
+/// The most actions of one transaction (DynamoDB API: `TransactWriteItems`).
+const MAX_ACTIONS: usize = 100;
+
 /// An action on an item of a managed table.
 struct ManagedAction<'a> {
     table: &'a ManagedTable,
@@ -38,6 +41,11 @@ pub(crate) async fn write(
     body: Members,
 ) -> Result<Answer, Refusal> {
     let Some(first) = first_managed(upstream, &body)? else { return upstream.pass(call).await };
+    // DynamoDB refuses such a transaction as a whole, in its own words.
+    let actions = body.get("TransactItems").and_then(Value::as_array).map_or(0, Vec::len);
+    if actions > MAX_ACTIONS {
+        return upstream.pass(call).await;
+    }
     let deadline = long_deadline(first);
     let token = body.get("ClientRequestToken").and_then(Value::as_str).map(str::to_owned);
     let (body, token) = (&body, &token);
