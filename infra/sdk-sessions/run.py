@@ -15,6 +15,7 @@ What the sessions wrote down lies in target/sdk-sessions. Exits with 1 if anythi
 import argparse
 import contextlib
 import difflib
+import itertools
 import json
 import os
 import select
@@ -60,31 +61,42 @@ def main() -> None:
         if args.command:
             plain = stack.enter_context(local(args.command, "--engine-only"))["dynamodb"]
             ready = stack.enter_context(local(args.command, "--functions-dir", args.command.resolve().parent, "--set", "ScalingMode=off"))
-            endpoint, upstream = ready.get("endpoint"), ready["dynamodb"]
-            if not endpoint:
-                print(f"{args.command} has no endpoint yet: the plain engine is compared with itself")
-                endpoint, upstream = plain, plain
+            endpoint, upstream = ready["endpoint"], ready["dynamodb"]
         proxy = stack.enter_context(faulty(plain))
-        if compare("boto3_client.py", plain, plain, proxy, show=False)[1] == 0:
+        if compare("boto3_client.py", plain, plain, proxy, show=False) == 0:
             sys.exit("the comparison does not find a fault that was made on purpose")
         different = 0
         print(f"{'session':20} {'calls':>6} {'differ':>7} {'secs':>6}")
         for name in sessions:
-            different += compare(name, plain, upstream, endpoint)[1]
+            different += compare(name, plain, upstream, endpoint)
     sys.exit(1 if different else 0)
 
 
-def compare(name: str, plain: str, upstream: str, endpoint: str, show: bool = True) -> tuple[int, int]:
-    """Run a session without and with the endpoint. Return how many calls it made, and how many lines differ."""
+def compare(name: str, plain: str, upstream: str, endpoint: str, show: bool = True) -> int:
+    """Run a session without and with the endpoint. Return how many calls differ."""
     began = time.monotonic()
     without = transcript(name, plain, plain, WORK / f"{Path(name).stem}.plain.jsonl")
     through = transcript(name, upstream, endpoint, WORK / f"{Path(name).stem}.endpoint.jsonl")
-    diff = list(difflib.unified_diff(without, through, f"{name} plain", f"{name} endpoint", n=0, lineterm=""))
-    # Of a line that changed both forms are listed.
-    differ = max(sum(line.startswith(sign) for line in diff[2:]) for sign in "+-")
+    differ = sum(one != other for one, other in itertools.zip_longest(without, through))
     if show:
-        print(f"{Path(name).stem:20} {len(without):6} {differ:7} {time.monotonic() - began:6.1f}", *diff, sep="\n", flush=True)
-    return len(without), differ
+        print(f"{Path(name).stem:20} {len(without):6} {differ:7} {time.monotonic() - began:6.1f}", flush=True)
+        flat = [[each for line in lines for each in flattened(json.loads(line))] for lines in (without, through)]
+        print(*difflib.unified_diff(*flat, f"{name} plain", f"{name} endpoint", n=0, lineterm=""), sep="\n")
+    return differ
+
+
+def flattened(call: dict) -> list[str]:
+    """Return a line for each value of what was written down of a call, so that a difference shows little else."""
+
+    def lines(path: str, value: object) -> Iterator[str]:
+        members = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+        for name, member in members:
+            yield from lines(f"{path}.{name}", member)
+        if not members:
+            yield f"{path} = {json.dumps(value, ensure_ascii=False)}"
+
+    what = call.pop("call")
+    return [f"{what}: {line}" for name, value in call.items() for line in lines(name, value)]
 
 
 def transcript(name: str, engine: str, address: str, file: Path) -> list[str]:
@@ -98,7 +110,7 @@ def transcript(name: str, engine: str, address: str, file: Path) -> list[str]:
     if ran.returncode:
         # A line of its own on each side, so that two that could not go on differ. What came before tells why.
         print(f"{ran.stderr}\n{name} ended with {ran.returncode} at {address}", file=sys.stderr)
-        lines.append(f"{file} ends with {ran.returncode}")
+        lines.append(json.dumps({"call": "the end", "of": str(file), "status": ran.returncode}))
     return lines
 
 
@@ -126,7 +138,7 @@ def make_tables(engine: str) -> None:
 def local(command: Path, *arguments: object) -> Iterator[dict]:
     """Start `dynashard local` on free ports, and yield its ready line. Its log goes to a file. It is ended with SIGTERM."""
     engine_only = "--engine-only" in arguments
-    ports = ["dynamodb"] if engine_only else ["", "dynamodb", "lambda", "cloudwatch", "console"]
+    ports = ["dynamodb"] if engine_only else ["", "dynamodb", "lambda", "cloudwatch", "console", "endpoint"]
     ports = [word for port in ports for word in (f"--{port}-port".replace("---", "--"), "0")]
     log = WORK / ("engine.log" if engine_only else "local.log")
     words = [str(word) for word in (command.resolve(), "local", *ports, *arguments)]
