@@ -19,6 +19,7 @@ import itertools
 import json
 import os
 import select
+import signal
 import subprocess
 import sys
 import time
@@ -55,6 +56,8 @@ def main() -> None:
     if bool(args.command) == bool(args.plain and args.endpoint):
         parser.error("give --command, or --plain and --endpoint")
     WORK.mkdir(parents=True, exist_ok=True)
+    # What was started is stopped, too, if this is.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     sessions = [name for name in SESSIONS if not args.only or Path(name).stem in args.only]
     with contextlib.ExitStack() as stack:
         plain, endpoint, upstream = args.plain, args.endpoint, args.upstream or args.plain
@@ -81,7 +84,8 @@ def compare(name: str, plain: str, upstream: str, endpoint: str, show: bool = Tr
     if show:
         print(f"{Path(name).stem:20} {len(without):6} {differ:7} {time.monotonic() - began:6.1f}", flush=True)
         flat = [[each for line in lines for each in flattened(json.loads(line))] for lines in (without, through)]
-        print(*difflib.unified_diff(*flat, f"{name} plain", f"{name} endpoint", n=0, lineterm=""), sep="\n")
+        for line in difflib.unified_diff(*flat, f"{name} plain", f"{name} endpoint", n=0, lineterm=""):
+            print(line)
     return differ
 
 
