@@ -204,7 +204,21 @@ def batches() -> None:
     call("write twins", dynamodb.batch_write_item, RequestItems={TABLE: [many[0], many[0]]})
     call("write nothing", dynamodb.batch_write_item, RequestItems={})
     call("write to a missing table", dynamodb.batch_write_item, RequestItems={"Missing": [many[0]], TABLE: [many[1]]})
-    call("write one bad item", dynamodb.batch_write_item, RequestItems={TABLE: [many[1], {"PutRequest": {"Item": {"pk": s("x")}}}]})
+    fresh = {"PutRequest": {"Item": movie(2020, "Fresh")}}
+    bad = {
+        "lacks a key": {"pk": s("x")},
+        "has a number for a key": {"pk": n(1), "sk": s("x")},
+        "has an empty key": {"pk": s("x"), "sk": s("")},
+        "has an empty set": key(2020, "x") | {"tags": {"SS": []}},
+        "has what is no number": key(2020, "x") | {"rating": n("six")},
+        "is larger than 400 KB": key(2020, "x") | {"plot": s("." * 410_000)},
+    }
+    entries = {why: {"PutRequest": {"Item": item}} for why, item in bad.items()}
+    entries["lacks a key of what is to go"] = {"DeleteRequest": {"Key": {"pk": s("x")}}}
+    for why, entry in entries.items():
+        call(f"write a batch of which one {why}", dynamodb.batch_write_item, RequestItems={TABLE: [fresh, entry]})
+        # DynamoDB refuses a batch as a whole.
+        call("take what it left", dynamodb.delete_item, TableName=TABLE, Key=key(2020, "Fresh"), ReturnValues="ALL_OLD")
     keys = [key(2020, f"Part {i:02}") for i in (3, 1, 24)]
     call("get a batch", dynamodb.batch_get_item, RequestItems={TABLE: {"Keys": keys}}, ReturnConsumedCapacity="TOTAL")
     part = {"ProjectionExpression": "sk, info.#r", "ExpressionAttributeNames": {"#r": "rating"}, "ConsistentRead": True}
