@@ -148,13 +148,24 @@ fn show(own: &[&str], body: &mut Members, placeholders: &mut Placeholders) -> Re
     Ok(())
 }
 
-/// A page that shows each item of a later generation, whatever it filters; a scan shows the item that says whose the table is, too.
+/// What of ours a page shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Shows {
+    /// The generation of each item.
+    Generations,
+    /// The item that says whose the table is, too.
+    OwnerToo,
+    /// What an index projects.
+    AsItIs,
+}
+
+/// A page that shows what is ours of each item of a later generation, whatever it filters.
 ///
-/// Returns whether the client asked for the count alone.
+/// Returns whether the client asked for the count alone, and the page is to show more.
 pub(crate) fn page_showing_own(
     body: &mut Members,
     generation: u64,
-    is_scan: bool,
+    shows: Shows,
 ) -> Result<bool, Refusal> {
     const LEGACY: [&str; 5] =
         ["AttributesToGet", "ConditionalOperator", "KeyConditions", "QueryFilter", "ScanFilter"];
@@ -167,6 +178,11 @@ pub(crate) fn page_showing_own(
     }
     let texts = EXPRESSIONS.map(|name| expression(body, name));
     check_reserved(&texts, &placeholders)?;
+    if shows == Shows::AsItIs {
+        put_placeholders(body, placeholders);
+        return Ok(false);
+    }
+    let is_scan = shows == Shows::OwnerToo;
     let [filter, ..] = texts;
     // What is empty DynamoDB refuses, in its own words.
     if let Some(filter) = filter.filter(|text| !text.trim().is_empty()) {

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::call::{Answer, Call};
 use crate::document::Members;
-use crate::guard::page_showing_own;
+use crate::guard::{Shows, page_showing_own};
 use crate::items::{Attempt, attempts, own_words};
 use crate::refusal::Refusal;
 use crate::table::ManagedTable;
@@ -30,8 +30,13 @@ pub(crate) async fn page(
     body: Members,
 ) -> Result<Answer, Refusal> {
     let operation = call.operation.as_str();
-    let of_collection = operation == "Query" && !body.contains_key("IndexName");
-    let partition = if of_collection {
+    let shows = match operation {
+        // An index need not project what is ours, and nothing is in it that was moved.
+        _ if body.contains_key("IndexName") => Shows::AsItIs,
+        "Scan" => Shows::OwnerToo,
+        _ => Shows::Generations,
+    };
+    let partition = if shows == Shows::Generations {
         // Without a partition key DynamoDB says what is wrong.
         let Some(value) = queried(table, &body) else { return upstream.pass(call).await };
         match ManagedTable::partition(value)? {
@@ -49,8 +54,7 @@ pub(crate) async fn page(
         if let Ground::Collection(partition, terms) = &ground {
             query_at(table, &mut body, partition, terms)?;
         }
-        let is_scan = operation == "Scan";
-        let counts = page_showing_own(&mut body, ground.generation(), is_scan)?;
+        let counts = page_showing_own(&mut body, ground.generation(), shows)?;
         let sent = Value::Object(body).to_string().into_bytes();
         let answer = upstream.exchange(operation, sent, None).await.map(Answer::from);
         let answer = answer.map_err(|error| refused(&error))?;

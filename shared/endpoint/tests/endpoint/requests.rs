@@ -76,7 +76,7 @@ async fn writes_of_a_batch_are_sent_one_by_one_and_those_of_other_tables_togethe
     assert_eq!(counters.requests(OTHER, "BatchWriteItem"), 1);
     let twice = [puts(1), puts(1)].concat();
     for (body, why) in [
-        (json!({ "RequestItems": { MAIN: puts(26) } }), "Too many items"),
+        (json!({ "RequestItems": { MAIN: puts(26) } }), "less than or equal to 25"),
         (json!({ "RequestItems": { MAIN: twice } }), "duplicates"),
     ] {
         let (status, answer) = stack.ask("BatchWriteItem", body).await;
