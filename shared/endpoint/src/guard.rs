@@ -5,7 +5,7 @@ use dynashard_aws::owner::OWNER_ID;
 use dynashard_core::{NativeTerms, quoted};
 use dynashard_expression::legacy::{self, LegacyError};
 use dynashard_expression::{
-    Placeholders, either, reserved, with_assignments, with_projected, wrap,
+    Placeholders, either, excess, reserved, with_assignments, with_projected, wrap,
 };
 use dynashard_keys::RESERVED_PREFIX;
 use serde_json::value::{RawValue, to_raw_value};
@@ -95,7 +95,10 @@ pub(crate) fn guarded(
         _ if condition.as_deref().is_some_and(|text| text.trim().is_empty()) => {}
         // As it does brackets that do not fit.
         Err(_) => {}
-        Ok(condition) => drop(body.insert(CONDITION.to_owned(), condition.into())),
+        Ok(guarded) => {
+            check_size(condition.as_deref(), &guarded)?;
+            body.insert(CONDITION.to_owned(), guarded.into());
+        }
     }
     let image = body.get_mut(verb.image()).and_then(Value::as_object_mut);
     if let Some(image) = image {
@@ -110,7 +113,7 @@ pub(crate) fn guarded(
         }
     }
     if verb == Verb::Update {
-        add_assignments(&mut body, update.as_deref(), terms, version, &mut placeholders);
+        add_assignments(&mut body, update.as_deref(), terms, version, &mut placeholders)?;
     }
     let asked = body.get(ON_FAILURE).and_then(Value::as_str);
     let asked_for_old = asked == Some("ALL_OLD");
@@ -260,16 +263,18 @@ fn add_assignments(
     terms: Option<&NativeTerms>,
     version: u64,
     placeholders: &mut Placeholders,
-) {
+) -> Result<(), Refusal> {
     let own = own_attributes(terms, version).into_iter();
     let assignments = own.map(|(name, value)| {
         format!("{} = {}", placeholders.name(&name), placeholders.value(value))
     });
     let assignments = assignments.collect::<Vec<_>>().join(", ");
     // What is empty DynamoDB refuses, in its own words.
-    if let Ok(update) = with_assignments(update, &assignments) {
-        body.insert(UPDATE.to_owned(), update.into());
+    if let Ok(more) = with_assignments(update, &assignments) {
+        check_size(update, &more)?;
+        body.insert(UPDATE.to_owned(), more.into());
     }
+    Ok(())
 }
 
 /// Refuses parameters of both forms beside each other, as DynamoDB does.
@@ -351,6 +356,16 @@ fn check_reserved<'a>(
     let texts = texts.into_iter().flatten().map(String::as_str);
     match reserved(texts, placeholders, RESERVED_PREFIX) {
         Some(name) => Err(reserved_name(&name)),
+        None => Ok(()),
+    }
+}
+
+/// Refuses a text that is above DynamoDB's limits for what was added to it. One that was so before DynamoDB refuses itself.
+fn check_size(before: Option<&str>, after: &str) -> Result<(), Refusal> {
+    match excess(after).filter(|_| before.and_then(excess).is_none()) {
+        Some(excess) => Err(Refusal::validation(format!(
+            "dynashard: with what every write carries the expression is too long: {excess}"
+        ))),
         None => Ok(()),
     }
 }

@@ -17,7 +17,7 @@ use crate::table::ManagedTable;
 use crate::upstream::{Upstream, long_deadline, refused};
 
 /// For how long the versions of a token's repeats are the same. DynamoDB keeps a token for ten minutes, and two executions that are
-/// further apart must not give an item the same version.
+/// further apart must not give an item the same version (invariant I36).
 const SLOT_SECS: u64 = 500;
 
 /// How many slots a repeat may have been sent in.

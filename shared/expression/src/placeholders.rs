@@ -69,9 +69,9 @@ mod tests {
         assert_eq!(placeholders.name("_ds_g"), "#_ds0");
         assert_eq!(placeholders.name("_ds_v"), "#_ds1");
         assert_eq!(placeholders.name("_ds_g"), "#_ds0");
-        assert_eq!(placeholders.value(&json!({"N": "1"})), ":_ds0");
-        assert_eq!(placeholders.value(&json!({"N": "1"})), ":_ds1");
-        assert_eq!(placeholders.values[":_ds0"].get(), r#"{"N":"1"}"#);
+        assert_eq!(placeholders.value(json!({"N": "1"})), ":_ds0");
+        assert_eq!(placeholders.value(json!({"N": "1"})), ":_ds1");
+        assert_eq!(placeholders.values[":_ds0"], json!({"N": "1"}));
     }
 
     #[test]

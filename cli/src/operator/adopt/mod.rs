@@ -83,19 +83,27 @@ pub(crate) struct AdoptArgs {
     /// it would write from now on is invisible to the other.
     #[arg(long, value_name = "METADATA_TABLE", conflicts_with_all = ["check", "leave", "skip_scan", "state", "policy", "operator_role", "grow_keys", "separator", "stack_name"])]
     take_over: Option<String>,
+    /// Print JSON on stdout, one object per line: each finding, or collection, and the report.
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    watch: WatchArgs,
+    #[command(flatten)]
+    leave: LeaveArgs,
+    #[command(flatten)]
+    caller: CallerArgs,
+}
+
+/// Who writes around the application.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Watching")]
+struct WatchArgs {
     /// Read the stream of the table, and name each key that somebody writes around the application. Ctrl-C ends it.
     #[arg(long, conflicts_with_all = ["check", "leave", "take_over", "skip_scan", "state", "policy", "operator_role", "grow_keys"])]
     watch: bool,
     /// With --watch: end after so many seconds. The exit status is 1 if somebody wrote around the application, and 0 if nobody did.
     #[arg(long, value_name = "SECS", requires = "watch")]
     watch_secs: Option<NonZeroU64>,
-    /// Print JSON on stdout, one object per line: each finding, or collection, and the report.
-    #[arg(long)]
-    json: bool,
-    #[command(flatten)]
-    leave: LeaveArgs,
-    #[command(flatten)]
-    caller: CallerArgs,
 }
 
 /// The way back out.
@@ -173,7 +181,7 @@ pub(crate) async fn run(args: AdoptArgs) -> ExitCode {
         }
         Ok(None) => {
             match &args.state {
-                _ if args.watch => note!("dynashard: the watch has ended"),
+                _ if args.watch.watch => note!("dynashard: the watch has ended"),
                 _ if args.leave.leave => {
                     note!("dynashard: interrupted; run the same command again");
                 }
@@ -194,7 +202,7 @@ pub(crate) async fn run(args: AdoptArgs) -> ExitCode {
 async fn act(args: &AdoptArgs, output: &mut Output) -> Result<ExitCode, Failure> {
     match &args.take_over {
         Some(owned_by) => owner::take_over(args, owned_by, output).await,
-        None if args.watch => Box::pin(watch::run(args, output)).await,
+        None if args.watch.watch => Box::pin(watch::run(args, output)).await,
         None if args.leave.leave => Box::pin(leave::run(args, output)).await,
         None => check::run(args, output).await,
     }

@@ -49,7 +49,8 @@ pub(super) async fn run(args: &AdoptArgs, output: &mut Output) -> Result<ExitCod
     let activity = Activity::begin(!output.is_json());
     let (began, mut looked) = (Stopwatch::start(), Stopwatch::start());
     let mut seen = Seen::default();
-    while args.watch_secs.is_none_or(|secs| began.elapsed() < Duration::from_secs(secs.get())) {
+    while args.watch.watch_secs.is_none_or(|secs| began.elapsed() < Duration::from_secs(secs.get()))
+    {
         if looked.elapsed() >= LOOK_EVERY || shards.iterators.is_empty() {
             shards.look(&streams, &stream, "TRIM_HORIZON").await?;
             looked = Stopwatch::start();

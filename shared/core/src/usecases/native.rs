@@ -79,7 +79,7 @@ impl NativeRequests {
         self.directory.clock().sleep(time).await;
     }
 
-    /// A version for one write: no two writes may give an item the same.
+    /// A version for one write: no two writes may give an item the same (invariants I35 and I36).
     pub fn draw_version(&self) -> Version {
         Version::new(self.directory.context().entropy().next_u64())
     }

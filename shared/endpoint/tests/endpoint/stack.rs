@@ -14,6 +14,7 @@ use aws_smithy_runtime_api::client::http::{
 };
 use aws_smithy_runtime_api::client::orchestrator::{HttpRequest, HttpResponse};
 use aws_smithy_types::body::SdkBody;
+use dynashard_aws::ServerClock;
 use dynashard_aws_operator::{Operator, RawClient};
 use dynashard_core::ports::RecordStore;
 use dynashard_core::{CollectionMetadata, KeyHash, NativeRequests, Settings};
@@ -41,7 +42,7 @@ pub(crate) struct Stack {
 impl Stack {
     pub(crate) async fn start() -> Self {
         let database = DynamoDb::start(DynamoDbOptions::default()).await.expect("an engine");
-        let plain = dynashard_aws::connect_local(database.url(), Default::default()).await;
+        let plain = dynashard_aws::connect_local(database.url(), ServerClock::default()).await;
         create_table(&plain, MAIN, &["pk", "sk"]).await;
         create_table(&plain, OTHER, &["pk", "sk"]).await;
         create_table(&plain, METADATA, &["pk"]).await;
@@ -63,7 +64,7 @@ impl Stack {
 
     /// An SDK that asks the engine itself.
     pub(crate) async fn plain(&self) -> Client {
-        dynashard_aws::connect_local(self.database.url(), Default::default()).await
+        dynashard_aws::connect_local(self.database.url(), ServerClock::default()).await
     }
 
     /// Lists a collection, as the one that begins its first change does.
