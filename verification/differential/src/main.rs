@@ -1,0 +1,111 @@
+//! `dynashard-differential`: sends programs to both sides, and prints each that they answer otherwise, made small.
+
+use std::io;
+use std::num::NonZeroUsize;
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+
+use clap::{Parser, ValueEnum};
+use dynashard_differential::{
+    Engine, Mutation, Setting, Side, Sides, Sketch, Tally, minimise, program, run,
+};
+
+/// Sends random programs to the plain engine and to another side, and compares the answers.
+#[derive(Debug, Parser)]
+#[command(name = "dynashard-differential", version)]
+struct Args {
+    /// How many programs
+    #[arg(long, default_value_t = 1_000)]
+    programs: u64,
+    /// The seed of the first of them
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+    /// Compare with a second engine that has this fault
+    #[arg(long, value_enum)]
+    mutation: Option<MutationName>,
+    /// End after so many differences
+    #[arg(long, default_value_t = 10)]
+    most: u64,
+    /// Print the programs, and run none
+    #[arg(long)]
+    print: bool,
+    /// How many threads; as many as there are processors, if not given
+    #[arg(long)]
+    threads: Option<NonZeroUsize>,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum MutationName {
+    KeepsVersion,
+    DropsFilter,
+    IgnoresReturnValues,
+    LosesBracketedCondition,
+    JoinsByAnd,
+    ShowsFailedItem,
+    CountsPassedAlone,
+    ForgetsDirection,
+    EndsAtEmptyPage,
+    ForgetsToken,
+    WritesBatchInParts,
+}
+
+impl From<MutationName> for Mutation {
+    fn from(name: MutationName) -> Self {
+        Self::ALL[name as usize]
+    }
+}
+
+fn main() -> io::Result<ExitCode> {
+    let args = Args::parse();
+    let end = args.seed.saturating_add(args.programs);
+    if args.print {
+        (args.seed..end).for_each(|seed| print!("{}", program(seed).to_curl()));
+        return Ok(ExitCode::SUCCESS);
+    }
+    let count = args.threads.map_or_else(
+        || thread::available_parallelism().map_or(1, NonZeroUsize::get),
+        NonZeroUsize::get,
+    );
+    let (next, failed) = (AtomicU64::new(args.seed), AtomicU64::new(0));
+    let tallies = thread::scope(|scope| {
+        let work = || scope.spawn(|| run_all(&args, &next, end, &failed));
+        let threads = (0..count).map(|_| work()).collect::<Vec<_>>();
+        let joined = threads.into_iter().map(|thread| thread.join().expect("a thread ends"));
+        joined.collect::<io::Result<Vec<_>>>()
+    })?;
+    let mut tally = Tally::default();
+    tallies.into_iter().for_each(|part| tally.add(part));
+    let failed = failed.into_inner();
+    print!("{tally}");
+    println!("{} programs, {failed} failed", tally.programs);
+    Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Runs programs as long as there are any, on sides of its own.
+fn run_all(args: &Args, next: &AtomicU64, end: u64, failed: &AtomicU64) -> io::Result<Tally> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let plain = Engine::start().await?;
+        let second = Engine::start().await?;
+        let other: Box<dyn Side> = match args.mutation {
+            Some(mutation) => Box::new(Sketch::new(second, mutation.into())),
+            None => Box::new(second),
+        };
+        let sides = Sides { plain: &plain, other: &*other, setting: Setting::Cold };
+        let (mut tally, mut runs) = (Tally::default(), 0);
+        loop {
+            let seed = next.fetch_add(1, Ordering::Relaxed);
+            if seed >= end || failed.load(Ordering::Relaxed) >= args.most {
+                return Ok(tally);
+            }
+            runs += 1;
+            let whole = program(seed);
+            let Some(failure) = run(&whole, runs, sides, &mut tally).await? else { continue };
+            failed.fetch_add(1, Ordering::Relaxed);
+            let (small, failure) = minimise(&whole, failure, runs, sides).await?;
+            runs += 10_000;
+            println!("seed {seed} failed:\n{}{failure}\n", small.to_curl());
+        }
+    })
+}
