@@ -246,7 +246,8 @@ fn batches(exchange: &Exchange) -> bool {
 fn long_expressions(exchange: &Exchange) -> bool {
     let is_long = any_key(&exchange.request, &|name, value| {
         let text = value.as_str().unwrap_or_default();
-        name.ends_with("Expression") && (text.len() > 3_900 || text.matches('=').count() + text.matches("<>").count() > 145)
+        name.ends_with("Expression")
+            && (text.len() > 3_900 || text.matches('=').count() + text.matches("<>").count() > 145)
     });
     is_long && is_refused_by_other(exchange)
 }
@@ -275,9 +276,9 @@ fn is_refused_by_other(exchange: &Exchange) -> bool {
 /// Whether any member, at any depth, is such a one.
 fn any_key(value: &Value, is_meant: &dyn Fn(&str, &Value) -> bool) -> bool {
     match value {
-        Value::Object(members) => members
-            .iter()
-            .any(|(name, inner)| is_meant(name, inner) || any_key(inner, is_meant)),
+        Value::Object(members) => {
+            members.iter().any(|(name, inner)| is_meant(name, inner) || any_key(inner, is_meant))
+        }
         Value::Array(elements) => elements.iter().any(|inner| any_key(inner, is_meant)),
         _ => false,
     }
@@ -299,12 +300,18 @@ fn members_of(operation: &str) -> Vec<&'static str> {
             "TableName Key ExpressionAttributeNames ReturnConsumedCapacity",
             "ProjectionExpression AttributesToGet ConsistentRead",
         ],
-        "Query" => &[EXPRESSIONS, PAGES, "KeyConditionExpression KeyConditions QueryFilter ScanIndexForward"],
+        "Query" => &[
+            EXPRESSIONS,
+            PAGES,
+            "KeyConditionExpression KeyConditions QueryFilter ScanIndexForward",
+        ],
         "Scan" => &[EXPRESSIONS, PAGES, "ScanFilter Segment TotalSegments"],
         "BatchGetItem" => &["RequestItems ReturnConsumedCapacity"],
         "BatchWriteItem" => &["RequestItems ReturnConsumedCapacity ReturnItemCollectionMetrics"],
         "TransactGetItems" => &["TransactItems ReturnConsumedCapacity"],
-        _ => &["TransactItems ClientRequestToken ReturnConsumedCapacity ReturnItemCollectionMetrics"],
+        _ => {
+            &["TransactItems ClientRequestToken ReturnConsumedCapacity ReturnItemCollectionMetrics"]
+        }
     };
     own.iter().flat_map(|names| names.split_whitespace()).collect()
 }

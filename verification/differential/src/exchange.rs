@@ -37,7 +37,9 @@ impl Exchange {
 
     /// Whether one side may have written what the other has not, so that nothing behind it can be compared.
     pub fn parts(&self) -> bool {
-        let writes = !self.operation.contains("Get") && self.operation != "Query" && self.operation != "Scan";
+        let writes = !self.operation.contains("Get")
+            && self.operation != "Query"
+            && self.operation != "Scan";
         let refused = [&self.plain, &self.other].map(|answer| answer.status >= 300);
         writes && (refused[0] != refused[1] || self.operation == "BatchWriteItem" && refused[0])
     }
@@ -63,7 +65,9 @@ fn sort_sets(value: &mut Value) {
             let is_one = members.len() == 1;
             for (name, inner) in members {
                 match inner {
-                    Value::Array(elements) if is_one && ["SS", "NS", "BS"].contains(&name.as_str()) => {
+                    Value::Array(elements)
+                        if is_one && ["SS", "NS", "BS"].contains(&name.as_str()) =>
+                    {
                         elements.sort_by_cached_key(Value::to_string);
                     }
                     inner => sort_sets(inner),

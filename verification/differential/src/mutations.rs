@@ -90,7 +90,9 @@ impl<S> Sketch<S> {
         let Some(members) = body.as_object_mut() else { return };
         let is_empty = members.get("Count") == Some(&json!(0));
         match self.mutation {
-            Mutation::KeepsVersion if !["PutItem", "UpdateItem", "DeleteItem"].contains(&operation) => {
+            Mutation::KeepsVersion
+                if !["PutItem", "UpdateItem", "DeleteItem"].contains(&operation) =>
+            {
                 strip(body);
             }
             Mutation::CountsPassedAlone => {

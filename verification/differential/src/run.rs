@@ -79,7 +79,8 @@ pub async fn run(
         }
         before = Some(exchange);
     }
-    let all = Step { operation: "Scan".to_owned(), body: json!({ "TableName": TABLE }), goes_on: false };
+    let all =
+        Step { operation: "Scan".to_owned(), body: json!({ "TableName": TABLE }), goes_on: false };
     let exchange = exchange(&all, run, sides, None).await;
     let agrees = exchange.agrees() || permitted(&exchange).is_some();
     let failure = Failure { step: program.steps.len(), exchange: Box::new(exchange) };
@@ -107,8 +108,7 @@ async fn exchange(step: &Step, run: u64, sides: Sides<'_>, before: Option<&Excha
 impl Tally {
     fn count(&mut self, exchange: &Exchange) {
         let count = self.operations.entry(exchange.operation.clone()).or_default();
-        let by_condition =
-            ["ConditionalCheckFailedException", "TransactionCanceledException"];
+        let by_condition = ["ConditionalCheckFailedException", "TransactionCanceledException"];
         count.met += 1;
         count.succeeded += u64::from(exchange.plain.status == 200);
         count.by_condition += u64::from(by_condition.contains(&exchange.plain.exception()));

@@ -14,7 +14,10 @@ pub(super) fn step(random: &Random) -> Option<Step> {
     }
     let key = any_key(random);
     let (operation, body) = match random.below(9) {
-        0 => ("PutItem", put(&json!({ "pk": key["pk"], "sk": key["sk"], "x": { "S": big(random) } }))),
+        0 => (
+            "PutItem",
+            put(&json!({ "pk": key["pk"], "sk": key["sk"], "x": { "S": big(random) } })),
+        ),
         1 => {
             let pk = "p".repeat(random.between(1_990, 2_049));
             ("PutItem", put(&json!({ "pk": { "S": pk }, "sk": key["sk"] })))
@@ -34,7 +37,13 @@ pub(super) fn step(random: &Random) -> Option<Step> {
         7 => {
             let update = "SET big = :x";
             let values = json!({ ":x": { "S": big(random) } });
-            ("UpdateItem", updated(&key, &json!({ "UpdateExpression": update, "ExpressionAttributeValues": values })))
+            (
+                "UpdateItem",
+                updated(
+                    &key,
+                    &json!({ "UpdateExpression": update, "ExpressionAttributeValues": values }),
+                ),
+            )
         }
         _ => ("BatchWriteItem", wrong_index_key(random)),
     };

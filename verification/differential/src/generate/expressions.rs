@@ -74,7 +74,8 @@ fn atom(texts: &mut Texts<'_>, with_keys: bool) -> String {
             format!("{path} {between}{space}{low} {and} {high}")
         }
         8 => {
-            let values = (0..random.between(1, 3)).map(|_| texts.value_of(name)).collect::<Vec<_>>();
+            let values =
+                (0..random.between(1, 3)).map(|_| texts.value_of(name)).collect::<Vec<_>>();
             format!("{path} {}{gap}({})", texts.word("IN"), values.join(&format!(",{gap}")))
         }
         9 => format!("{path} = {}", texts.path(name)),
@@ -128,16 +129,22 @@ pub(super) fn update(texts: &mut Texts<'_>) -> String {
 /// What a section does to the attribute, if its type allows that.
 fn clause(texts: &mut Texts<'_>, section: &str, name: &str) -> Option<String> {
     let random = texts.random;
-    let path = if random.percent(10) { texts.path(name) } else { texts.name(name) };
     let is_set = ["ss", "ns", "bs"].contains(&name);
-    match section {
-        "SET" => Some(format!("{path}{}={}{}", texts.gap(), texts.gap(), operand(texts, name))),
-        "REMOVE" if name == "l" => Some(format!("{path}[{}]", random.below(3))),
-        "REMOVE" => Some(path),
-        "ADD" if is_set || name == "n" => Some(format!("{path} {}", texts.value_of(name))),
-        "DELETE" if is_set => Some(format!("{path} {}", texts.value_of(name))),
-        _ => None,
+    let fits = match section {
+        "ADD" => is_set || name == "n",
+        "DELETE" => is_set,
+        _ => true,
+    };
+    if !fits {
+        return None;
     }
+    let path = if random.percent(10) { texts.path(name) } else { texts.name(name) };
+    Some(match section {
+        "SET" => format!("{path}{}={}{}", texts.gap(), texts.gap(), operand(texts, name)),
+        "REMOVE" if name == "l" => format!("{path}[{}]", random.below(3)),
+        "REMOVE" => path,
+        _ => format!("{path} {}", texts.value_of(name)),
+    })
 }
 
 /// What an attribute is set to.
@@ -148,7 +155,12 @@ fn operand(texts: &mut Texts<'_>, name: &str) -> String {
         ("n", 1) => format!("{} - {}", texts.value_of("n"), texts.value_of("n")),
         ("n", 2..=4) => {
             let known = if_not_exists(texts, "n");
-            format!("{known}{}{}{}", random.pick(&["+", "-", " + "]), texts.gap(), texts.value_of("n"))
+            format!(
+                "{known}{}{}{}",
+                random.pick(&["+", "-", " + "]),
+                texts.gap(),
+                texts.value_of("n")
+            )
         }
         ("l", 0) => format!("list_append({}, {})", texts.name("l"), texts.value_of("l")),
         ("l", 1 | 2) => {

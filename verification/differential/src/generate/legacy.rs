@@ -74,8 +74,7 @@ pub(super) fn key_conditions(random: &Random) -> Value {
         let low = string(random.pick(&SORTS[..4]));
         let values =
             if operator == "BETWEEN" { json!([low, string(SORTS[6])]) } else { json!([low]) };
-        conditions["sk"] =
-            json!({ "ComparisonOperator": operator, "AttributeValueList": values });
+        conditions["sk"] = json!({ "ComparisonOperator": operator, "AttributeValueList": values });
     }
     conditions
 }

@@ -197,7 +197,9 @@ fn member(random: &Random, body: &mut Value) {
     let name = names.get(random.below(names.len())).cloned().unwrap_or_default();
     match random.below(5) {
         0 => drop(members.remove(&name)),
-        1 => drop(members.insert("TableName".to_owned(), json!(random.pick(&["Nothing", "", "a", "b!"])))),
+        1 => drop(
+            members.insert("TableName".to_owned(), json!(random.pick(&["Nothing", "", "a", "b!"]))),
+        ),
         2 => {
             let words = [
                 "ReturnValues",
@@ -211,13 +213,19 @@ fn member(random: &Random, body: &mut Value) {
             let word = random.pick(&["SOME", "", "ALL_NEW", "UPDATED_OLD", "COUNT", "AND"]);
             members.insert(random.pick(&words).to_owned(), json!(word));
         }
-        3 => drop(members.insert("ClientRequestToken".to_owned(), json!("t".repeat(37 * random.below(2))))),
+        3 => drop(
+            members
+                .insert("ClientRequestToken".to_owned(), json!("t".repeat(37 * random.below(2)))),
+        ),
         _ => {
             let legacy = [
                 ("Expected", json!({ "x": { "Exists": false } })),
                 ("Expected", json!({ "x": { "Exists": true } })),
                 ("Expected", json!({ "x": { "ComparisonOperator": "EQ" } })),
-                ("Expected", json!({ "x": { "ComparisonOperator": "LIKE", "AttributeValueList": [] } })),
+                (
+                    "Expected",
+                    json!({ "x": { "ComparisonOperator": "LIKE", "AttributeValueList": [] } }),
+                ),
                 ("Expected", json!({})),
                 ("AttributeUpdates", json!({ "x": { "Action": "ADD", "Value": { "S": "a" } } })),
                 ("AttributeUpdates", json!({ "pk": { "Action": "DELETE" } })),
@@ -239,7 +247,9 @@ fn lists(random: &Random, body: &mut Value) {
     let Some(list) = find(random, body, &["Keys", TABLE, "TransactItems"]) else {
         return retype(random, body);
     };
-    let Some(elements) = list.as_array_mut().filter(|elements| !elements.is_empty()) else { return };
+    let Some(elements) = list.as_array_mut().filter(|elements| !elements.is_empty()) else {
+        return;
+    };
     let one = elements[random.below(elements.len())].clone();
     match random.below(4) {
         0 => elements.push(one),

@@ -96,7 +96,13 @@ fn set(request: &mut Map<String, Value>, member: &str, value: Value) {
 }
 
 /// Sets the member to one of these in `chances` of a hundred requests.
-fn maybe(random: &Random, chances: usize, request: &mut Map<String, Value>, member: &str, of: &[&str]) {
+fn maybe(
+    random: &Random,
+    chances: usize,
+    request: &mut Map<String, Value>,
+    member: &str,
+    of: &[&str],
+) {
     if random.percent(chances) {
         set(request, member, json!(random.pick(of)));
     }
@@ -236,11 +242,12 @@ fn read_page(mut texts: Texts<'_>, request: &mut Map<String, Value>) {
     if !is_legacy {
         if random.percent(45) {
             let with_keys = !request.contains_key("KeyConditionExpression");
-            let mut filter = expressions::condition(&mut texts, 2, with_keys);
             // The key of an index must not be in its filter either.
-            if request.contains_key("IndexName") {
-                filter = format!("attribute_exists({})", texts.name("x"));
-            }
+            let filter = if request.contains_key("IndexName") {
+                format!("attribute_exists({})", texts.name("x"))
+            } else {
+                expressions::condition(&mut texts, 2, with_keys)
+            };
             set(request, "FilterExpression", json!(filter));
         }
         if random.percent(30) {

@@ -7,17 +7,28 @@ use crate::table::{PARTITIONS, SORTS, key};
 
 /// The names at the top of an item. Those of one or two letters have the type that they are named after, `m` and `l` have
 /// such names below them, and `x` and the rest have any. Some can only be written as placeholders.
-pub(super) const NAMES: [&str; 15] = [
-    "s", "n", "b", "t", "z", "l", "m", "ss", "ns", "bs", "x", "name", "with.dot", "a b", "size",
-];
+pub(super) const NAMES: [&str; 15] =
+    ["s", "n", "b", "t", "z", "l", "m", "ss", "ns", "bs", "x", "name", "with.dot", "a b", "size"];
 
 /// What `attribute_type` knows.
 pub(super) const TYPES: [&str; 10] = ["S", "N", "B", "BOOL", "NULL", "L", "M", "SS", "NS", "BS"];
 
 const STRINGS: [&str; 8] = ["a", "ab", "abc", "b", "ab#~1", "\u{df}\u{20ac}", "_ds_", "\u{1f600}"];
 const NUMBERS: [&str; 14] = [
-    "0", "1", "-1", "2", "3", "10", "1.5", "1.50", "007", "1e3", "-0.25", "1E-130",
-    "99999999999999999999999999999999999999", "-0",
+    "0",
+    "1",
+    "-1",
+    "2",
+    "3",
+    "10",
+    "1.5",
+    "1.50",
+    "007",
+    "1e3",
+    "-0.25",
+    "1E-130",
+    "99999999999999999999999999999999999999",
+    "-0",
 ];
 const BINARIES: [&str; 5] = ["AA==", "YQ==", "YWI=", "YWJj", "//8="];
 
@@ -82,8 +93,9 @@ pub(super) fn value_of(random: &Random, name: &str) -> Value {
 
 fn attributes(random: &Random, depth: usize, most: usize) -> Map<String, Value> {
     let names = random.sample(&NAMES, random.below(most + 1));
-    let drawn =
-        names.into_iter().map(|name| (name.to_owned(), value(random, type_of(random, name), depth)));
+    let drawn = names
+        .into_iter()
+        .map(|name| (name.to_owned(), value(random, type_of(random, name), depth)));
     drawn.collect()
 }
 
