@@ -11,6 +11,7 @@ use dynashard_local::Limits;
 
 use crate::console::{self, ConsoleArgs, LookArgs};
 use crate::operator;
+use crate::serve;
 use crate::wrap::flowing;
 
 /// What `--version` prints: the version, and the commit if the build knew it.
@@ -59,6 +60,15 @@ pub(crate) enum Command {
     /// close takes 16 minutes.
     #[command(after_help = DEMO_EXAMPLES)]
     Demo(DemoArgs),
+    /// Serve DynamoDB's own protocol in front of tables: an unmodified SDK talks to it, and needs nothing but its address.
+    ///
+    /// It runs beside the application, which finds it by AWS_ENDPOINT_URL_DYNAMODB. Requests on tables that are not named by
+    /// --tables go to DynamoDB unchanged, signed with the credentials of this command. Writes to managed tables get the guard
+    /// and a version, one request each, and what dynashard stores beside the items stays out of the answers.
+    ///
+    /// A key that has more than one shard is refused: turn scaling off (`ScalingMode=off`) for tables that are used by it.
+    #[command(after_help = serve::EXAMPLES)]
+    Serve(serve::ServeArgs),
     /// Check that every item lies in its own shard, exactly once, and repair what does not.
     ///
     /// The command reads every shard that a collection has or ever had, side by side and with strong reads.
@@ -169,6 +179,10 @@ pub(crate) struct LocalArgs {
     /// Port of the console; 0 takes a free one. The default is 9003, or a free port if 9003 is taken.
     #[arg(long, value_name = "PORT")]
     pub(crate) console_port: Option<u16>,
+    /// Port of the endpoint that serves the stack's tables as `dynashard serve` does; 0 takes a free one. The default is 8017, or
+    /// a free port if 8017 is taken.
+    #[arg(long, value_name = "PORT")]
+    pub(crate) endpoint_port: Option<u16>,
     /// Keep the tables in this directory; without it they are in memory and end with the stack.
     #[arg(long, value_name = "DIR")]
     pub(crate) data_dir: Option<PathBuf>,
@@ -186,7 +200,7 @@ pub(crate) struct LocalArgs {
     pub(crate) signature_window_secs: Option<u64>,
     /// Serve only the DynamoDB endpoint, without tables: a DynamoDB that throttles, for the tests of any
     /// program. It needs no template and builds nothing.
-    #[arg(long, conflicts_with_all = ["template", "functions_dir", "settings", "max_environments", "alarm_period_secs", "auth", "console_port", "allow_changes"])]
+    #[arg(long, conflicts_with_all = ["template", "functions_dir", "settings", "max_environments", "alarm_period_secs", "auth", "console_port", "endpoint_port", "allow_changes"])]
     pub(crate) engine_only: bool,
     /// Let only those call the HTTP API whom the parameter `AuthMode` lets in, as API Gateway does. Without this everybody
     /// may call it.

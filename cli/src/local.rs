@@ -1,19 +1,23 @@
+use std::net::Ipv4Addr;
+use std::sync::Arc;
 use std::time::Duration;
 
-use dynashard_aws_operator::Operator;
+use dynashard_aws_operator::{Operator, RawClient};
 use dynashard_console::Console;
 use dynashard_core::ports::Consistency;
-use dynashard_core::{Code, Deadline, Reader};
+use dynashard_core::{Code, Deadline, NativeRequests, Reader};
+use dynashard_endpoint::{Access, ManagedTable, Server, Service};
 use dynashard_keys::{ItemKey, PartitionKey, SortKey};
 use dynashard_local::{DynamoDb, DynamoDbOptions, Endpoints, Principals, Stack, StackOptions};
 use serde::Serialize;
 use serde_json::json;
+use tokio::net::TcpListener;
 
 use crate::args::LocalArgs;
 use crate::operator::settings_of;
 use crate::project::stack_options;
 use crate::signals::TerminationSignals;
-use crate::{Failure, console};
+use crate::{Failure, console, serve};
 
 /// `dynashard local`: serves until SIGINT or SIGTERM.
 pub(crate) async fn run(args: LocalArgs) -> Result<(), Failure> {
@@ -24,13 +28,15 @@ pub(crate) async fn run(args: LocalArgs) -> Result<(), Failure> {
         return serve_engine(args, signals).await;
     }
     // In a terminal a signal also ends the build of the functions, which then is not an error.
-    let (stack, console) = tokio::select! {
+    let (stack, console, endpoint) = tokio::select! {
         biased;
         () = signals.received() => return Ok(()),
         started = start(args) => started?,
     };
-    let ready = WithConsole { endpoints: stack.endpoints(), console: console.url() };
+    let ready =
+        Ready { endpoints: stack.endpoints(), console: console.url(), endpoint: endpoint.url() };
     let served = signals.received_after(&ready).await;
+    endpoint.stop().await;
     console.stop().await;
     stack.shutdown().await;
     Ok(served?)
@@ -38,10 +44,12 @@ pub(crate) async fn run(args: LocalArgs) -> Result<(), Failure> {
 
 /// What the command says when it can serve.
 #[derive(Serialize)]
-struct WithConsole<'a> {
+struct Ready<'a> {
     #[serde(flatten)]
     endpoints: &'a Endpoints,
     console: &'a str,
+    /// What `dynashard serve` would be, in front of the stack's tables.
+    endpoint: String,
 }
 
 async fn serve_engine(args: LocalArgs, mut signals: TerminationSignals) -> Result<(), Failure> {
@@ -58,9 +66,10 @@ async fn serve_engine(args: LocalArgs, mut signals: TerminationSignals) -> Resul
     Ok(served?)
 }
 
-async fn start(args: LocalArgs) -> Result<(Box<Stack>, Console), Failure> {
+async fn start(args: LocalArgs) -> Result<(Box<Stack>, Console, Server), Failure> {
     // A port that is taken should not be found out after minutes of compiling either.
     let listener = console::bind(args.console_port).await?;
+    let for_endpoint = serve::bind(Ipv4Addr::LOCALHOST.into(), args.endpoint_port).await?;
     // A wrong file should not be found out after minutes of compiling.
     let principals = match (&args.principals, args.auth) {
         (Some(path), _) => Some(Principals::read(path)?),
@@ -81,19 +90,47 @@ async fn start(args: LocalArgs) -> Result<(Box<Stack>, Console), Failure> {
         ..stack_options(&args.project, window).await?
     };
     let stack = Box::new(Stack::start(options).await?);
-    let serving = match Box::pin(check_tables(&stack, is_kept)).await {
-        Ok(()) => {
-            console::console_of_stack(listener, &stack, args.look.options()).map_err(Failure::from)
-        }
-        Err(why) => Err(format!("the stack cannot work on its tables: {why}").into()),
+    let serving = async {
+        Box::pin(check_tables(&stack, is_kept))
+            .await
+            .map_err(|why| Failure::from(format!("the stack cannot work on its tables: {why}")))?;
+        let endpoint = endpoint_of(&stack, for_endpoint).await?;
+        let console = console::console_of_stack(listener, &stack, args.look.options())?;
+        Ok((console, endpoint))
     };
-    match serving {
-        Ok(console) => Ok((stack, console)),
+    match serving.await {
+        Ok((console, endpoint)) => Ok((stack, console, endpoint)),
         Err(failure) => {
             stack.shutdown().await;
             Err(failure)
         }
     }
+}
+
+/// Serves DynamoDB's own protocol in front of the stack's tables.
+async fn endpoint_of(stack: &Stack, listener: TcpListener) -> Result<Server, Failure> {
+    let dynamodb = &stack.endpoints().dynamodb;
+    let operator = Operator::on_this_machine(dynamodb).await;
+    // Of another application's template nothing is known, and nothing is managed.
+    let tables = settings_of(stack.parameters()).ok().map(|settings| {
+        let main = main_table(stack);
+        // The functions of the stack have the settings that it pins, if it is first.
+        let directory = operator.directory(main, METADATA_TABLE, settings).pinning();
+        let requests = NativeRequests::new(directory);
+        ManagedTable::new(main.to_owned(), METADATA_TABLE.to_owned(), requests)
+    });
+    let upstream = RawClient::new(&operator, dynamodb);
+    let service = Service::new(upstream, tables.into_iter().collect());
+    Ok(Server::start(Arc::new(service), listener, Access::ThisMachine)?)
+}
+
+/// The metadata table of a local stack.
+const METADATA_TABLE: &str = "MetadataTable";
+
+/// The main table of a local stack: its own, or one that was there before.
+fn main_table(stack: &Stack) -> &str {
+    let existing = stack.parameters().get("ExistingMainTable").filter(|name| !name.is_empty());
+    existing.map_or("MainTable", String::as_str)
 }
 
 /// How long the tables are looked at before the stack says that it is ready.
@@ -111,8 +148,8 @@ async fn check_tables(stack: &Stack, is_kept: bool) -> Result<(), String> {
     let Ok(settings) = settings_of(parameters) else { return Ok(()) };
     let schema = settings.schema.clone();
     let operator = Operator::on_this_machine(&stack.endpoints().dynamodb).await;
-    let main = existing.map_or("MainTable", String::as_str);
-    let directory = operator.directory(main, "MetadataTable", settings);
+    let main = main_table(stack);
+    let directory = operator.directory(main, METADATA_TABLE, settings);
     let deadline = Deadline::after(directory.now(), LOOK_TIME);
     let reader = Reader::new(directory);
     // Any key tells: it is read under the pinned settings, from the table, by the names of its keys.

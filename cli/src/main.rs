@@ -15,6 +15,7 @@ mod operator;
 mod project;
 #[cfg(test)]
 mod reference;
+mod serve;
 mod signals;
 mod wrap;
 
@@ -41,6 +42,7 @@ async fn main() -> ExitCode {
     let result = match args.command {
         Command::Local(options) => local::run(options).await,
         Command::Demo(options) => demo::run(options).await,
+        Command::Serve(options) => Box::pin(serve::run(options)).await,
         Command::Console(options) => Box::pin(console::run(options)).await,
         Command::Adopt(options) => return Box::pin(operator::adopt::run(options)).await,
         Command::Decisions(options) => return Box::pin(operator::decisions::run(options)).await,

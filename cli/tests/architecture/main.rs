@@ -48,7 +48,20 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("dynashard-scale", &["dynashard-api", "dynashard-core", "dynashard-keys", "dynashard-lambda"]),
     ("dynashard-console", &["dynashard-api", "dynashard-core", "dynashard-keys"]),
     ("dynashard-planning", &["dynashard-core", "dynashard-keys", "dynashard-limits"]),
-    ("dynashard-local", &["dynashard-limits"]),
+    ("dynashard-local", &["dynashard-limits", "dynashard-wire"]),
+    ("dynashard-wire", &[]),
+    ("dynashard-expression", &[]),
+    (
+        "dynashard-endpoint",
+        &[
+            "dynashard-aws",
+            "dynashard-aws-operator",
+            "dynashard-core",
+            "dynashard-expression",
+            "dynashard-keys",
+            "dynashard-wire",
+        ],
+    ),
     (
         "dynashard-cli",
         &[
@@ -57,6 +70,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "dynashard-aws-operator",
             "dynashard-console",
             "dynashard-core",
+            "dynashard-endpoint",
             "dynashard-keys",
             "dynashard-local",
             "dynashard-planning",
@@ -72,6 +86,7 @@ const PURE: &[&str] = &[
     "dynashard-api",
     "dynashard-keys",
     "dynashard-core",
+    "dynashard-expression",
     "dynashard-limits",
     "dynashard-planning",
 ];

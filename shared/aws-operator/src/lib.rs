@@ -8,7 +8,9 @@ mod answer_watch;
 mod client;
 mod inspection;
 mod operator;
+mod pinned;
 mod plain;
+mod raw;
 mod read_meter;
 mod scan;
 mod signature;
@@ -20,7 +22,9 @@ pub use inspection::{
     IndexState, Inspector, KeyAttribute, TableState, TrialRead, Unseen, schema_of,
 };
 pub use operator::{Caller, ConnectError, Operator, is_on_this_machine};
+pub use pinned::PinnedError;
 pub use plain::{Stripped, owner, release, strip};
+pub use raw::{RawAnswer, RawClient, RawError, RawRequest};
 pub use read_meter::ReadMeter;
 pub use scan::{ScanPage, ScanSegment};
 pub use signature::{ProbeAnswer, SignatureProbe, SignatureVerdict};

@@ -1,7 +1,9 @@
 //! Signatures of requests that the SDK has no client for.
 
-use std::time::UNIX_EPOCH;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use async_lock::Mutex;
 use aws_sdk_dynamodb::config::{Credentials, SharedCredentialsProvider};
 use aws_sigv4::http_request::{SignableBody, SignableRequest, SigningSettings, sign};
 use aws_sigv4::sign::v4::SigningParams;
@@ -16,18 +18,33 @@ use dynashard_aws::{ServerClock, SystemClock};
 /// own API under IAM, whose service is called `execute-api`, and `CloudFormation`.
 #[derive(Debug, Clone)]
 pub struct RequestSigner {
-    credentials: Option<SharedCredentialsProvider>,
+    keys: Arc<Keys>,
     region: String,
     service: &'static str,
     clock: SystemClock,
 }
+
+/// Credentials, which are asked for anew before they end.
+#[derive(Debug)]
+struct Keys {
+    provider: Option<SharedCredentialsProvider>,
+    /// The last ones, and when they were given, by the wall clock. Whoever asks for others holds it, so that a server of
+    /// credentials is asked once.
+    held: Mutex<Option<(Credentials, Duration)>>,
+}
+
+/// How long before their end other credentials are asked for: what is signed with them by then is executed in time.
+const RENEWED_BEFORE: Duration = Duration::from_mins(2);
+
+/// For how long credentials count that name no end, as the SDK does it.
+const WITHOUT_END: Duration = Duration::from_mins(15);
 
 impl RequestSigner {
     /// A signer with the caller's credentials, which are asked for anew when they run out.
     pub fn of(operator: &Operator, service: &'static str) -> Self {
         let credentials = operator.config.credentials_provider();
         let region = operator.config.region().map(ToString::to_string).unwrap_or_default();
-        Self { credentials, region, service, clock: operator.clock() }
+        Self { keys: Keys::of(credentials), region, service, clock: operator.clock() }
     }
 
     /// A signer with the keys of a user, for whoever keeps them elsewhere than where the aws CLI looks.
@@ -39,11 +56,16 @@ impl RequestSigner {
     ) -> Self {
         let keys = Credentials::new(access_key_id, secret_access_key, None, None, "of_user");
         Self {
-            credentials: Some(SharedCredentialsProvider::new(keys)),
+            keys: Keys::of(Some(SharedCredentialsProvider::new(keys))),
             region: region.to_owned(),
             service,
             clock: SystemClock::new(ServerClock::default()),
         }
+    }
+
+    /// Whether there are credentials now.
+    pub(crate) async fn check(&self) -> Result<(), ConnectError> {
+        self.keys.current(self.clock.now().wall).await.map(drop)
     }
 
     /// The headers that make a request a signed one, to be sent in addition to `headers`, which the signature
@@ -55,15 +77,27 @@ impl RequestSigner {
         headers: &[(String, String)],
         body: &[u8],
     ) -> Result<Vec<(String, String)>, ConnectError> {
+        self.sign_at(UNIX_EPOCH + self.clock.now().wall, method, url, headers, body).await
+    }
+
+    /// [`Self::sign`], dated so.
+    pub(crate) async fn sign_at(
+        &self,
+        time: SystemTime,
+        method: &str,
+        url: &str,
+        headers: &[(String, String)],
+        body: &[u8],
+    ) -> Result<Vec<(String, String)>, ConnectError> {
         let failed = |error: &(dyn std::error::Error + 'static)| {
             ConnectError(format!("a request cannot be signed: {}", causes(error)))
         };
-        let identity = Identity::from(credentials_from(self.credentials.as_ref()).await?);
+        let identity = Identity::from(self.keys.current(self.clock.now().wall).await?);
         let params = SigningParams::builder()
             .identity(&identity)
             .region(&self.region)
             .name(self.service)
-            .time(UNIX_EPOCH + self.clock.now().wall)
+            .time(time)
             .settings(SigningSettings::default())
             .build()
             .map_err(|e| failed(&e))?;
@@ -75,5 +109,29 @@ impl RequestSigner {
         let (headers, _) = instructions.into_parts();
         let headers = headers.into_iter();
         Ok(headers.map(|h| (h.name().to_owned(), h.value().to_owned())).collect())
+    }
+}
+
+impl Keys {
+    fn of(provider: Option<SharedCredentialsProvider>) -> Arc<Self> {
+        Arc::new(Self { provider, held: Mutex::new(None) })
+    }
+
+    /// Credentials that count for a while yet, at this time of the wall clock.
+    async fn current(&self, now: Duration) -> Result<Credentials, ConnectError> {
+        let mut held = self.held.lock().await;
+        if let Some((keys, since)) = &*held {
+            let ends = keys.expiry().and_then(|end| end.duration_since(UNIX_EPOCH).ok());
+            let counts = match ends {
+                Some(ends) => now + RENEWED_BEFORE < ends,
+                None => now.checked_sub(*since).is_some_and(|age| age < WITHOUT_END),
+            };
+            if counts {
+                return Ok(keys.clone());
+            }
+        }
+        let keys = credentials_from(self.provider.as_ref()).await?;
+        *held = Some((keys.clone(), now));
+        Ok(keys)
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 
 use async_trait::async_trait;
 use dynashard_core::Moment;
@@ -36,6 +36,19 @@ impl SystemClock {
     pub fn new(server: ServerClock) -> Self {
         Self { server }
     }
+
+    /// Notes the `Date` of an answer, if it is one.
+    pub fn note_date(&self, date: &str) {
+        if let Some(secs) = date_secs(date) {
+            self.server.note(secs);
+        }
+    }
+}
+
+/// A `Date` in epoch seconds.
+pub(crate) fn date_secs(date: &str) -> Option<u64> {
+    let date = httpdate::parse_http_date(date).ok()?;
+    date.duration_since(UNIX_EPOCH).ok().map(|since| since.as_secs())
 }
 
 #[async_trait]

@@ -63,7 +63,7 @@ pub fn of_write<E: Details, R: std::fmt::Debug + 'static>(error: &SdkError<E, R>
         _ if in_chain(error, <dyn StdError>::is::<DatedAhead>) => {
             StoreError::Misconfigured(DatedAhead.to_string())
         }
-        _ if in_chain(error, is_without_connection) => StoreError::Unavailable(describe(error)),
+        _ if is_never_sent(error) => StoreError::Unavailable(describe(error)),
         SdkError::ConstructionFailure(_) => StoreError::Misconfigured(describe(error)),
         _ => StoreError::OutcomeUnknown(describe(error)),
     })
@@ -231,6 +231,11 @@ fn throttle(reasons: &[ThrottlingReason]) -> Throttle {
         .iter()
         .find_map(|r| Some(Throttle::from_reason(r.reason()?, r.resource().map(str::to_owned))))
         .unwrap_or_else(Throttle::unknown)
+}
+
+/// Whether something failed since no connection came to be, so that nothing was sent.
+pub fn is_never_sent(error: &(dyn StdError + 'static)) -> bool {
+    in_chain(error, is_without_connection)
 }
 
 /// Whether no connection came to be, so that nothing was sent: the host is unknown, nobody listens

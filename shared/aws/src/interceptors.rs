@@ -3,7 +3,6 @@
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::UNIX_EPOCH;
 
 use aws_sdk_dynamodb::config::interceptors::{
     BeforeDeserializationInterceptorContextRef, BeforeTransmitInterceptorContextRef,
@@ -14,7 +13,7 @@ use aws_smithy_runtime_api::box_error::BoxError;
 use dynashard_core::ports::Clock;
 use dynashard_core::{Lease, NoServerTime};
 
-use crate::clock::{ServerClock, SystemClock};
+use crate::clock::{self, ServerClock, SystemClock};
 use crate::signing::SigningTime;
 
 /// Notes the `Date` of every answer.
@@ -182,8 +181,7 @@ fn with_separators(date: &str) -> Option<String> {
 
 /// The `Date` of an answer, in epoch seconds.
 pub fn date_secs(context: &BeforeDeserializationInterceptorContextRef<'_>) -> Option<u64> {
-    let date = httpdate::parse_http_date(context.response().headers().get("date")?).ok()?;
-    date.duration_since(UNIX_EPOCH).ok().map(|since| since.as_secs())
+    clock::date_secs(context.response().headers().get("date")?)
 }
 
 #[cfg(test)]

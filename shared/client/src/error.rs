@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use dynashard_api::problem::Problem;
-use dynashard_aws_operator::ConnectError;
+use dynashard_aws_operator::{ConnectError, PinnedError};
 use dynashard_core::Code;
 use dynashard_keys::KeyError;
 use thiserror::Error;
@@ -66,6 +66,15 @@ impl From<dynashard_core::Error> for ClientError {
 impl From<Problem> for ClientError {
     fn from(problem: Problem) -> Self {
         Self::refused(problem.code(), problem.log_detail())
+    }
+}
+
+impl From<PinnedError> for ClientError {
+    fn from(error: PinnedError) -> Self {
+        match error {
+            PinnedError::Unseen(why) => Self::Connection(why),
+            PinnedError::Refused(error) => error.into(),
+        }
     }
 }
 

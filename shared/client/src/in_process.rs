@@ -4,14 +4,14 @@ use std::time::Duration;
 use dynashard_api::body;
 use dynashard_api::body::Document;
 use dynashard_api::json::{Format, ItemJson};
-use dynashard_aws_operator::{Caller, Inspector, Operator, Unseen};
+use dynashard_aws_operator::{Caller, Operator};
 use dynashard_core::ports::Consistency;
 use dynashard_core::query::{MAX_PAGE_BYTES, PageBudget};
 use dynashard_core::{
-    Code, Deadline, Directory, Precondition, Reader, Scaler, ScalingMode, ScalingPolicy, Settings,
-    StoredItem, TableSchema, Version, Writer,
+    Code, Deadline, Directory, Precondition, Reader, Scaler, StoredItem, TableSchema, Version,
+    Writer,
 };
-use dynashard_keys::{ItemKey, PartitionKey, Placement, Separator, ShardCount, SortKey};
+use dynashard_keys::{ItemKey, PartitionKey, Placement, ShardCount, SortKey};
 use serde_json::value::{RawValue, to_raw_value};
 
 use crate::{ClientError, CollectionQuery, Condition, ETag, Found, Page, Store};
@@ -52,32 +52,8 @@ impl InProcess {
         metadata_table: &str,
     ) -> Result<Self, ClientError> {
         let operator = Operator::connect(caller).await?;
-        let schema = Inspector::of(&operator)
-            .schema(main_table, metadata_table, Separator::default())
-            .await?;
-        let directory =
-            |settings: Settings| operator.directory(main_table, metadata_table, settings);
-        let mut settings = Settings { schema, ..Settings::default() };
-        settings.scaling = ScalingPolicy { mode: ScalingMode::Off, ..settings.scaling };
-        let unpinned = directory(settings.clone());
-        let pinned = unpinned.pinned().read(Deadline::after(unpinned.now(), TIMEOUT)).await?;
-        let pinned = pinned.ok_or_else(|| {
-            let why = "no settings are pinned in the metadata table: no function of the stack has run yet";
-            ClientError::refused(Code::SettingsMismatch.as_str(), why)
-        })?;
-        settings.schema.separator = pinned.schema.separator;
-        settings.lease_term = pinned.lease_term.newest();
-        settings.request_lifetime = pinned.request_lifetime.newest();
-        // An item that expires is put in another way while items move.
-        settings.ttl_attribute = match Inspector::of(&operator).ttl_attribute(main_table).await {
-            Ok(attribute) => attribute,
-            Err(Unseen::NotSupported) => None,
-            Err(why) => {
-                let why = format!("DescribeTimeToLive of table {main_table}: {why}");
-                return Err(ClientError::Connection(why));
-            }
-        };
-        Ok(Self::new(|| directory(settings.clone())))
+        let settings = operator.pinned_settings(main_table, metadata_table, TIMEOUT).await?;
+        Ok(Self::new(|| operator.directory(main_table, metadata_table, settings.clone())))
     }
 }
 

@@ -1,13 +1,9 @@
 //! What the engine's answers say, and what is changed of them and of requests.
 
-use std::collections::BTreeMap;
-
-use bytes::Bytes;
 use dynashard_limits::Units;
+use dynashard_wire::members::JsonMembers;
 use http::StatusCode;
-use serde::de::DeserializeOwned;
 use serde_json::Value;
-use serde_json::value::RawValue;
 
 /// How a request ended, as far as its cost depends on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,39 +35,6 @@ impl Outcome {
             _ => Self::Invalid,
         }
     }
-}
-
-/// The members of a request or an answer. Their values are not looked into.
-#[derive(Debug)]
-pub(super) struct JsonMembers<'a>(BTreeMap<String, &'a RawValue>);
-
-impl<'a> JsonMembers<'a> {
-    /// `None` if the body is not a JSON object.
-    pub(super) fn of(body: &'a [u8]) -> Option<Self> {
-        serde_json::from_slice(body).ok().map(Self)
-    }
-
-    /// A member; `None` where it is absent or has another shape.
-    pub(super) fn get<T: DeserializeOwned>(&self, name: &str) -> Option<T> {
-        serde_json::from_str(self.0.get(name)?.get()).ok()
-    }
-
-    pub(super) fn remove(&mut self, name: &str) {
-        self.0.remove(name);
-    }
-
-    /// The object that they make.
-    pub(super) fn to_body(&self) -> Option<Bytes> {
-        serde_json::to_vec(&self.0).ok().map(Bytes::from)
-    }
-}
-
-/// The body with one member set to this value; `None` if the body is not a JSON object.
-pub(super) fn with_member(body: &[u8], name: &str, value: &Value) -> Option<Bytes> {
-    let value = serde_json::value::to_raw_value(value).ok()?;
-    let mut members = JsonMembers::of(body)?;
-    members.0.insert(name.to_owned(), &value);
-    members.to_body()
 }
 
 /// What a page consumed, as the engine says.
@@ -125,14 +88,6 @@ mod tests {
         assert_eq!(of(bad, "com.amazon.coral.validate#ValidationException"), Outcome::Invalid);
         assert_eq!(Outcome::of(bad, b"not JSON"), Outcome::Invalid);
         assert_eq!(of(StatusCode::INTERNAL_SERVER_ERROR, ""), Outcome::Unknown);
-    }
-
-    #[test]
-    fn a_member_is_set_beside_the_others_which_stay_to_the_letter() {
-        let body = br#"{"B":{"z":1.50,"a":"\u00e9"},"A":"NONE"}"#;
-        let changed = with_member(body, "A", &json!("TOTAL")).expect("an object");
-        assert_eq!(changed, r#"{"A":"TOTAL","B":{"z":1.50,"a":"\u00e9"}}"#);
-        assert_eq!(with_member(b"[]", "A", &json!(1)), None);
     }
 
     #[test]

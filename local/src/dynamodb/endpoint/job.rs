@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use dynashard_wire::members::{JsonMembers, with_member};
 use serde_json::{Value, json};
 
-use super::answer::{JsonMembers, Outcome, consumed, merge_unprocessed, with_member};
+use super::answer::{Outcome, consumed, merge_unprocessed};
 use super::call::{BatchForm, Request, Unit};
 use super::cost::{Charge, ItemWork, PageWork};
 use super::meter::Meter;

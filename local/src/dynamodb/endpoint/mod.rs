@@ -63,6 +63,7 @@ use axum::extract::Request;
 use call::Call;
 use dry_run::DryRun;
 use dynashard_limits::partition::Limits;
+use dynashard_wire::CHECKSUM;
 use http::header::{CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, EXPECT, TRANSFER_ENCODING};
 use http::request::Parts;
 use http::response::Parts as AnswerParts;
@@ -74,7 +75,7 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use job::{Admitted, Job};
 use parking_lot::Mutex;
-use refusal::{ACCESS_DENIED, CHECKSUM, Refusal};
+use refusal::{ACCESS_DENIED, Refusal};
 use tables::Tables;
 use tokens::{Claim, Token, Tokens};
 

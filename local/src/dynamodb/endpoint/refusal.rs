@@ -2,8 +2,9 @@
 
 use bytes::Bytes;
 use dynashard_limits::partition::{LimitHit, Throughput};
+use dynashard_wire::CHECKSUM;
 use http::header::CONTENT_TYPE;
-use http::{HeaderName, HeaderValue, StatusCode};
+use http::{HeaderValue, StatusCode};
 use serde_json::{Value, json};
 
 use super::cost::Charge;
@@ -115,9 +116,6 @@ pub(super) fn answer(status: StatusCode, body: impl Into<Bytes>) -> Response {
     let content_type = HeaderValue::from_static("application/x-amz-json-1.0");
     (status, [(CONTENT_TYPE, content_type), (CHECKSUM, checksum)], body).into_response()
 }
-
-/// The checksum of a body, which clients compare.
-pub(super) const CHECKSUM: HeaderName = HeaderName::from_static("x-amz-crc32");
 
 /// A limit that a demand met, with the words that an answer has for it.
 #[derive(Debug, Clone)]

@@ -9,12 +9,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use dynashard_wire::members::JsonMembers;
 use http::response::Parts;
 use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::sync::OwnedMutexGuard;
 
-use super::answer::JsonMembers;
 use super::refusal::Refusal;
 
 /// The token of a `TransactWriteItems`, and what it belongs to.

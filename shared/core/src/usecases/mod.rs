@@ -8,7 +8,7 @@
 //! - [`meter`] counts what arrives, [`watch`] reports it and decides on it, [`begin`] begins what was decided.
 //! - [`scale`] does what an operator asks, [`autoscaler`] what an alarm leads to, [`capacity`] what one on the table's own capacity
 //!   does, [`rebalance`] carries changes to their end.
-//! - [`verify`] looks whole collections over.
+//! - [`native`] says what requests in DynamoDB's own words carry, and [`verify`] looks whole collections over.
 
 pub(crate) mod autoscaler;
 pub(crate) mod batch;
@@ -21,6 +21,7 @@ pub(crate) mod directory;
 pub(crate) mod fan_out;
 pub(crate) mod main_table;
 pub(crate) mod meter;
+pub(crate) mod native;
 pub mod query;
 pub(crate) mod read;
 pub(crate) mod reader;

@@ -2,18 +2,18 @@
 
 mod jwt;
 mod principals;
-mod signature;
 
-pub use principals::{Principals, User};
+pub use dynashard_wire::signature::User;
+pub use principals::Principals;
 
 use std::time::SystemTime;
 
 use bytes::Bytes;
-use http::header::AUTHORIZATION;
+use dynashard_wire::signature::{self, Scope, authorization_header};
 use http::request::Parts;
 use serde_json::{Value, json};
 
-use crate::plan::Authorization;
+use crate::plan::{Authorization, REGION};
 
 /// Why a request is not let in. Clients are not told; the log is.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -38,7 +38,8 @@ pub(super) fn authorizer(
     match authorization {
         Authorization::None => Ok(None),
         Authorization::Iam => {
-            let user = signature::verify(parts, body, &principals.users, now);
+            let scope = Scope { region: Some(REGION), service: "execute-api" };
+            let user = signature::verify(parts, body, &principals.users, scope, now);
             user.map(|user| Some(iam(user))).map_err(Refused::Signature)
         }
         Authorization::Jwt(authorizer) => {
@@ -62,16 +63,6 @@ fn iam(user: &User) -> Value {
             "userId": user.access_key_id,
         }
     })
-}
-
-/// The value of the one header that says who calls.
-fn authorization_header(parts: &Parts) -> Result<&str, &'static str> {
-    let mut values = parts.headers.get_all(AUTHORIZATION).iter();
-    let value = values.next().ok_or("the request has no Authorization header")?;
-    if values.next().is_some() {
-        return Err("the request has two Authorization headers");
-    }
-    value.to_str().map_err(|_| "the Authorization header is not text")
 }
 
 #[cfg(test)]

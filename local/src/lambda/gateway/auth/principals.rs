@@ -1,7 +1,7 @@
-use std::fmt;
 use std::fs;
 use std::path::Path;
 
+use dynashard_wire::signature::User;
 use jsonwebtoken::jwk::JwkSet;
 use serde::Deserialize;
 
@@ -17,25 +17,6 @@ pub struct Principals {
     /// The public keys of the issuer of tokens (RFC 7517), each with a `kid`.
     #[serde(default = "no_keys")]
     pub jwks: JwkSet,
-}
-
-/// Who signs requests, and with what.
-#[derive(Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct User {
-    /// The access key id.
-    pub access_key_id: String,
-    /// The secret access key.
-    pub secret_access_key: String,
-    /// What the functions are told: `arn:aws:iam::123456789012:user/local`.
-    pub arn: String,
-}
-
-impl fmt::Debug for User {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { access_key_id, arn, .. } = self;
-        write!(f, "User({access_key_id}, {arn})")
-    }
 }
 
 fn no_keys() -> JwkSet {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use futures_util::lock::Mutex as AsyncMutex;
 
-use crate::model::directory_item::DirectoryItem;
+use crate::model::directory_item::{Counters, DirectoryItem};
 use crate::model::error::{Code, Error};
 use crate::model::lease::{Deadline, Lease, Moment};
 use crate::model::pinned::Pinned;
@@ -226,8 +226,18 @@ impl DirectoryLease {
         *self.lock_refusal() = Some((error.clone(), again));
     }
 
-    /// Forgets what is held.
-    pub(super) fn drop(&self) {
+    /// The lease, if the directory lists no collection.
+    pub(crate) async fn if_nothing_is_listed(
+        &self,
+        deadline: Deadline,
+    ) -> Result<Option<Lease>, Error> {
+        let (item, lease) = self.item(deadline).await?;
+        let is_empty = item.hashes().is_empty() && item.groups().is_none_or(Counters::is_empty);
+        Ok(is_empty.then_some(lease))
+    }
+
+    /// Forgets what is held: the directory is read again before anything stands on it.
+    pub(crate) fn drop(&self) {
         *self.lock_held() = None;
     }
 

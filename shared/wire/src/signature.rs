@@ -3,6 +3,7 @@
 //! AWS's own crate signs the request again, with the secret of the user that it names and the headers that it lists. The
 //! request is the user's if the signatures are equal. Signatures in the query string are not known here.
 
+use std::fmt;
 use std::time::{Duration, SystemTime};
 
 use aws_credential_types::Credentials;
@@ -11,37 +12,48 @@ use aws_sigv4::sign::v4;
 use aws_smithy_runtime_api::client::identity::Identity;
 use bytes::Bytes;
 use http::HeaderMap;
+use http::header::AUTHORIZATION;
 use http::request::Parts;
+use serde::Deserialize;
 use subtle::ConstantTimeEq;
 use time::PrimitiveDateTime;
 use time::format_description::StaticFormatDescription;
 use time::macros::format_description;
 
-use super::{User, authorization_header};
-use crate::plan::REGION;
+/// Who signs requests, and with what.
+#[derive(Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct User {
+    /// The access key id.
+    pub access_key_id: String,
+    /// The secret access key.
+    pub secret_access_key: String,
+    /// Who it is, such as `arn:aws:iam::123456789012:user/local`.
+    pub arn: String,
+}
+
+/// What signatures have to be for.
+#[derive(Debug, Clone, Copy)]
+pub struct Scope<'a> {
+    /// The region; any where there is none.
+    pub region: Option<&'a str>,
+    /// The service, such as `dynamodb`.
+    pub service: &'a str,
+}
 
 /// How far a signature's time and ours may be apart, either way.
 const WINDOW: Duration = Duration::from_mins(5);
 
-const SERVICE: &str = "execute-api";
 const DATE_HEADER: &str = "x-amz-date";
 const DATE_FORMAT: StaticFormatDescription =
     format_description!("[year][month][day]T[hour][minute][second]Z");
 
-/// What the Authorization header says.
-struct Claimed<'a> {
-    access_key_id: &'a str,
-    /// The date, region, service and end of the scope.
-    scope: [&'a str; 4],
-    signed_headers: Vec<&'a str>,
-    signature: &'a str,
-}
-
-/// The user who has signed the request, or why nobody has.
-pub(super) fn verify<'users>(
+/// The user who has signed the request for this scope, or why nobody has.
+pub fn verify<'users>(
     parts: &Parts,
     body: &Bytes,
     users: &'users [User],
+    scope: Scope<'_>,
     now: SystemTime,
 ) -> Result<&'users User, &'static str> {
     let claimed = claimed(authorization_header(parts)?)
@@ -54,17 +66,29 @@ pub(super) fn verify<'users>(
     if apart > WINDOW {
         return Err("the time of the signature is more than five minutes from the clock's");
     }
-    if claimed.scope[1..] != [REGION, SERVICE, "aws4_request"] {
+    let [_, region, service, end] = claimed.scope;
+    if scope.region.is_some_and(|it| it != region)
+        || [service, end] != [scope.service, "aws4_request"]
+    {
         return Err("the signature is for another region or service");
     }
     let user = users.iter().find(|user| user.access_key_id == claimed.access_key_id);
     let user = user.ok_or("no user has the access key of the signature")?;
-    let expected = signature(parts, body, &claimed.signed_headers, user, signed_at)?;
+    let expected = signature(parts, body, &claimed, user, signed_at)?;
     if bool::from(expected.as_bytes().ct_eq(claimed.signature.as_bytes())) {
         Ok(user)
     } else {
         Err("the signature is of another request or another secret")
     }
+}
+
+/// What the Authorization header says.
+struct Claimed<'a> {
+    access_key_id: &'a str,
+    /// The date, region, service and end of the scope.
+    scope: [&'a str; 4],
+    signed_headers: Vec<&'a str>,
+    signature: &'a str,
 }
 
 /// Reads `AWS4-HMAC-SHA256 Credential=ID/date/region/service/aws4_request, SignedHeaders=a;b, Signature=hex`.
@@ -109,10 +133,11 @@ fn date(headers: &HeaderMap, day: &str) -> Result<SystemTime, &'static str> {
 fn signature(
     parts: &Parts,
     body: &Bytes,
-    signed_headers: &[&str],
+    claimed: &Claimed<'_>,
     user: &User,
     signed_at: SystemTime,
 ) -> Result<String, &'static str> {
+    let Claimed { scope: [_, region, service, _], signed_headers, .. } = claimed;
     let is_signed = |name: &str| signed_headers.contains(&name);
     if !is_signed("host") || !is_signed(DATE_HEADER) {
         return Err("the signature does not cover Host and X-Amz-Date");
@@ -150,12 +175,29 @@ fn signature(
     settings.excluded_headers = None;
     let params = v4::SigningParams::builder()
         .identity(&identity)
-        .region(REGION)
-        .name(SERVICE)
+        .region(region)
+        .name(service)
         .time(signed_at)
         .settings(settings)
         .build()
         .map_err(|_| "the request cannot be signed")?;
     let signed = sign(request, &params.into()).map_err(|_| "the request cannot be signed")?;
     Ok(signed.into_parts().1)
+}
+
+/// The value of the one header that says who calls.
+pub fn authorization_header(parts: &Parts) -> Result<&str, &'static str> {
+    let mut values = parts.headers.get_all(AUTHORIZATION).iter();
+    let value = values.next().ok_or("the request has no Authorization header")?;
+    if values.next().is_some() {
+        return Err("the request has two Authorization headers");
+    }
+    value.to_str().map_err(|_| "the Authorization header is not text")
+}
+
+impl fmt::Debug for User {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { access_key_id, arn, .. } = self;
+        write!(f, "User({access_key_id}, {arn})")
+    }
 }

@@ -1,0 +1,151 @@
+//! `dynashard serve`: an endpoint that speaks DynamoDB's own protocol.
+
+use std::fs;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use dynashard_aws_operator::{Caller, Operator, RawClient};
+use dynashard_core::NativeRequests;
+use dynashard_endpoint::{Access, ManagedTable, Server, Service, User};
+use serde_json::json;
+use tokio::net::TcpListener;
+
+use crate::Failure;
+use crate::signals::TerminationSignals;
+
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  dynashard serve --tables orders:orders-metadata
+  dynashard serve --upstream http://127.0.0.1:8000 --tables MainTable:MetadataTable --port 0
+  dynashard serve --tables orders:orders-metadata --auth keys --keys users.json --address 0.0.0.0
+  AWS_ENDPOINT_URL_DYNAMODB=http://127.0.0.1:8017 python3 app.py";
+
+/// Where it listens, unless it is told something else.
+const USUAL_PORT: u16 = 8017;
+
+/// For how long the tables are looked at before the command gives up.
+const LOOK_TIME: Duration = Duration::from_secs(10);
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct ServeArgs {
+    /// Port to listen on; 0 takes a free one.
+    #[arg(long, value_name = "PORT", default_value_t = USUAL_PORT)]
+    port: u16,
+    /// Address to listen on. One of another machine can reach it needs --auth keys.
+    #[arg(long, value_name = "ADDRESS", default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST))]
+    address: IpAddr,
+    /// Ask this server, as in `http://127.0.0.1:8000`, in place of DynamoDB in the region. The variables AWS_ENDPOINT_URL and
+    /// AWS_ENDPOINT_URL_DYNAMODB do not count: they are for the application, and name this endpoint.
+    #[arg(long, value_name = "URL")]
+    upstream: Option<String>,
+    /// The tables that dynashard manages, each with the table of its metadata. Every other table is passed through.
+    #[arg(long, value_name = "MAIN:METADATA", value_delimiter = ',', value_parser = parse_tables)]
+    tables: Vec<(String, String)>,
+    /// Who may ask: every program of this machine, or whoever signs with a key of --keys.
+    #[arg(long, value_enum, value_name = "WHO", default_value_t = Auth::None, requires_if("keys", "keys"))]
+    auth: Auth,
+    /// A file of JSON with whose signatures are taken: `[{"access_key_id", "secret_access_key", "arn"}]`.
+    #[arg(long, value_name = "FILE")]
+    keys: Option<PathBuf>,
+    /// Profile of the AWS configuration files.
+    #[arg(long, value_name = "NAME")]
+    profile: Option<String>,
+    /// The AWS region.
+    #[arg(long, value_name = "REGION")]
+    region: Option<String>,
+}
+
+/// Who may ask.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Auth {
+    /// Every program of this machine.
+    None,
+    /// Whoever signs with a known key.
+    Keys,
+}
+
+fn parse_tables(text: &str) -> Result<(String, String), String> {
+    match text.split_once(':') {
+        Some((main, metadata)) if !main.is_empty() && !metadata.is_empty() && main != metadata => {
+            Ok((main.to_owned(), metadata.to_owned()))
+        }
+        _ => Err("it is the table and the table of its metadata, as in orders:orders-metadata"
+            .to_owned()),
+    }
+}
+
+/// Serves until SIGINT or SIGTERM.
+pub(crate) async fn run(args: ServeArgs) -> Result<(), Failure> {
+    let mut signals = TerminationSignals::watch()
+        .map_err(|error| format!("signals cannot be waited for: {error}"))?;
+    let access = match (args.auth, &args.keys) {
+        (Auth::Keys, Some(path)) => Access::Keys(read_keys(path)?),
+        _ if args.address.is_loopback() => Access::ThisMachine,
+        _ => {
+            let why = "the endpoint has credentials, and whoever reaches it could use them: give --auth keys, or listen on 127.0.0.1";
+            return Err(why.into());
+        }
+    };
+    let listener = bind(args.address, Some(args.port)).await?;
+    let service = tokio::select! {
+        biased;
+        () = signals.received() => return Ok(()),
+        service = connect(&args) => service?,
+    };
+    let server = Server::start(Arc::new(service), listener, access)?;
+    let ready = json!({ "ready": true, "endpoint": server.url() });
+    let served = signals.received_after(&ready).await;
+    server.stop().await;
+    Ok(served?)
+}
+
+/// Listens where the endpoint is to be; without a port on the usual one, or a free one if another program listens there.
+pub(crate) async fn bind(address: IpAddr, port: Option<u16>) -> Result<TcpListener, Failure> {
+    let at = SocketAddr::new(address, port.unwrap_or(USUAL_PORT));
+    match TcpListener::bind(at).await {
+        Err(error) if error.kind() == io::ErrorKind::AddrInUse && port.is_none() => {
+            Ok(TcpListener::bind(SocketAddr::new(address, 0)).await?)
+        }
+        Err(error) => {
+            Err(format!("the endpoint cannot listen on {at}: {error}; choose another port").into())
+        }
+        Ok(listener) => Ok(listener),
+    }
+}
+
+async fn connect(args: &ServeArgs) -> Result<Service, Failure> {
+    let mut caller = Caller {
+        profile: args.profile.clone(),
+        region: args.region.clone(),
+        endpoint_url: args.upstream.clone(),
+    };
+    let url = match &args.upstream {
+        Some(url) => url.clone(),
+        None => Operator::connect(&caller).await?.usual_url().await?,
+    };
+    // Given, so that no variable of the environment counts: those name this endpoint.
+    caller.endpoint_url = Some(url.clone());
+    let operator = Operator::connect(&caller).await?;
+    let mut tables = Vec::new();
+    for (main, metadata) in &args.tables {
+        let settings = Box::pin(operator.pinned_settings(main, metadata, LOOK_TIME)).await;
+        let settings = settings.map_err(|error| format!("the table {main}: {error}"))?;
+        let requests = NativeRequests::new(operator.directory(main, metadata, settings));
+        tables.push(ManagedTable::new(main.clone(), metadata.clone(), requests));
+    }
+    Ok(Service::new(RawClient::new(&operator, &url), tables))
+}
+
+fn read_keys(path: &Path) -> Result<Vec<User>, Failure> {
+    let wrong = |why: String| format!("{}: {why}", path.display());
+    let text = fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
+    let users =
+        serde_json::from_str::<Vec<User>>(&text).map_err(|error| wrong(error.to_string()))?;
+    if users.is_empty() {
+        return Err(wrong("it names nobody, so nobody could ask".to_owned()).into());
+    }
+    Ok(users)
+}

@@ -1,0 +1,351 @@
+//! Batches: items of several tables, each by itself.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use dynashard_core::{Deadline, Lease};
+use futures_util::future::join_all;
+use serde_json::{Value, json};
+
+use crate::call::{Answer, Call};
+use crate::document::Members;
+use crate::guard::showing_generation;
+use crate::items::{self, Attempt, attempts};
+use crate::refusal::Refusal;
+use crate::table::ManagedTable;
+use crate::upstream::{Upstream, long_deadline, refused};
+
+/// The most writes of one batch (DynamoDB API: `BatchWriteItem`).
+const MAX_WRITES: usize = 25;
+
+/// The errors of a single write that leave it to be sent again: a batch names such writes as not processed.
+const UNPROCESSED: [&str; 5] = [
+    "ProvisionedThroughputExceededException",
+    "RequestLimitExceeded",
+    "ThrottlingException",
+    "TransactionConflictException",
+    "ServiceUnavailable",
+];
+
+/// One write of a batch.
+struct BatchWrite<'a> {
+    table: &'a str,
+    /// `PutRequest` or `DeleteRequest`.
+    form: &'static str,
+    request: Members,
+}
+
+/// What a batch of reads comes to.
+struct Reads {
+    /// Each with the generation of the collections that it reads.
+    requests: Vec<(u64, Members)>,
+    /// What they stand on.
+    leases: Vec<Lease>,
+}
+
+/// `BatchWriteItem`. Writes of managed tables are sent one by one, since a batch can carry no condition.
+pub(crate) async fn write(
+    upstream: &Upstream,
+    call: &Call,
+    mut body: Members,
+) -> Result<Answer, Refusal> {
+    let Some(Value::Object(tables)) = body.get("RequestItems").cloned() else {
+        return upstream.pass(call).await;
+    };
+    let managed = upstream.managed(tables.keys().map(String::as_str))?;
+    if managed.is_empty() {
+        return upstream.pass(call).await;
+    }
+    let all = tables.values().filter_map(Value::as_array).map(Vec::len).sum::<usize>();
+    if all > MAX_WRITES {
+        return Err(Refusal::validation("Too many items requested for the BatchWriteItem call"));
+    }
+    let mut singles = Vec::new();
+    for name in &managed {
+        let Some(table) = upstream.table(name)? else { continue };
+        singles.extend(writes(table, name, &tables[*name])?);
+    }
+    let rest = tables.iter().filter(|(name, _)| !managed.contains(name.as_str()));
+    let rest = rest.map(|(name, writes)| (name.clone(), writes.clone())).collect::<Members>();
+    let options = body.clone();
+    let others = async {
+        if rest.is_empty() {
+            return Ok(None);
+        }
+        body.insert("RequestItems".to_owned(), rest.into());
+        let sent = Value::Object(body).to_string().into_bytes();
+        let answer = upstream.exchange("BatchWriteItem", sent, None).await;
+        answer.map(|answer| Some(Answer::from(answer))).map_err(|error| refused(&error))
+    };
+    let written = join_all(singles.iter().map(|write| write_of_batch(upstream, write, &options)));
+    let (others, written) = futures_util::join!(others, written);
+    merged(others?, singles, written)
+}
+
+async fn write_of_batch(
+    upstream: &Upstream,
+    write: &BatchWrite<'_>,
+    options: &Members,
+) -> Result<Answer, Refusal> {
+    let Some(table) = upstream.table(write.table)? else {
+        return Err(Refusal::internal("dynashard: a table of the batch is unknown"));
+    };
+    let mut body = write.request.clone();
+    body.insert("TableName".to_owned(), write.table.into());
+    for name in ["ReturnConsumedCapacity", "ReturnItemCollectionMetrics"] {
+        if let Some(option) = options.get(name) {
+            body.insert(name.to_owned(), option.clone());
+        }
+    }
+    let operation = if write.form == "PutRequest" { "PutItem" } else { "DeleteItem" };
+    items::write(upstream, table, operation, body).await
+}
+
+/// `BatchGetItem`. Keys of managed tables are read by one request for each generation of their collections, which mostly
+/// is one.
+pub(crate) async fn get(
+    upstream: &Upstream,
+    call: &Call,
+    body: Members,
+) -> Result<Answer, Refusal> {
+    let Some(Value::Object(tables)) = body.get("RequestItems") else {
+        return upstream.pass(call).await;
+    };
+    let managed = upstream.managed(tables.keys().map(String::as_str))?;
+    let mut found = Vec::new();
+    for name in managed {
+        found.extend(upstream.table(name)?.map(|table| (name, table)));
+    }
+    let Some((_, first)) = found.first() else { return upstream.pass(call).await };
+    let deadline = long_deadline(first);
+    let (body, found) = (&body, &found);
+    attempts(first, deadline, || async move {
+        let mut joined: Option<(Answer, Members)> = None;
+        let Reads { requests, leases } = batch_gets(body, found, deadline).await?;
+        for (generation, request) in requests {
+            let sent = Value::Object(request).to_string().into_bytes();
+            let answer = upstream.exchange("BatchGetItem", sent, None).await.map(Answer::from);
+            let answer = answer.map_err(|error| refused(&error))?;
+            if !answer.is_success() {
+                return Ok(Attempt::Answered(answer));
+            }
+            let Some(members) = shown_items(found, &answer, generation) else {
+                return Ok(Attempt::Again);
+            };
+            match &mut joined {
+                None => joined = Some((answer, members)),
+                Some((_, into)) => members.into_iter().for_each(|(name, more)| {
+                    merge(into.entry(name).or_insert(Value::Null), more);
+                }),
+            }
+        }
+        let now = first.requests().now();
+        match joined {
+            Some((answer, members)) if leases.iter().all(|lease| lease.is_live(now)) => {
+                Ok(Attempt::Answered(answer.with_body(members)))
+            }
+            Some(_) => Ok(Attempt::Again),
+            None => upstream.pass(call).await.map(Attempt::Answered),
+        }
+    })
+    .await
+}
+
+/// The requests that read what this one asks for.
+async fn batch_gets(
+    body: &Members,
+    found: &[(&str, &ManagedTable)],
+    deadline: Deadline,
+) -> Result<Reads, Refusal> {
+    let mut leases = Vec::new();
+    let mut by_generation = BTreeMap::<u64, Members>::new();
+    let tables = body.get("RequestItems").and_then(Value::as_object);
+    for (name, request) in tables.into_iter().flatten() {
+        let table = found.iter().find(|(managed, _)| managed == name).map(|(_, table)| *table);
+        let Some(table) = table else {
+            by_generation.entry(0).or_default().insert(name.clone(), request.clone());
+            continue;
+        };
+        let mut request = request.as_object().cloned().unwrap_or_default();
+        showing_generation(&mut request)?;
+        let keys = request.remove("Keys");
+        let keys = keys.as_ref().and_then(Value::as_array).into_iter().flatten();
+        for key in keys {
+            let mut key = key.as_object().cloned().unwrap_or_default();
+            let mut generation = 0;
+            if let Some(partition) = table.partition_of(&key)? {
+                let terms = table.terms(&partition, deadline).await?;
+                table.put_at(&mut key, &terms);
+                generation = terms.generation.get();
+                leases.push(terms.lease);
+            }
+            let of_generation = by_generation.entry(generation).or_default();
+            let entry = of_generation.entry(name.clone()).or_insert_with(|| {
+                let mut entry = request.clone();
+                entry.insert("Keys".to_owned(), json!([]));
+                entry.into()
+            });
+            if let Some(keys) = entry.get_mut("Keys").and_then(Value::as_array_mut) {
+                keys.push(key.into());
+            }
+        }
+    }
+    let with = |tables: Members| {
+        let mut body = body.clone();
+        body.insert("RequestItems".to_owned(), tables.into());
+        body
+    };
+    let requests = by_generation.into_iter().map(|(at, tables)| (at, with(tables))).collect();
+    Ok(Reads { requests, leases })
+}
+
+/// The members of an answer without what is ours, or `None` where an item is of a later generation than this.
+fn shown_items(
+    found: &[(&str, &ManagedTable)],
+    answer: &Answer,
+    generation: u64,
+) -> Option<Members> {
+    let mut members = answer.members();
+    for (name, table) in found {
+        let items = members.get_mut("Responses").and_then(|all| all.get_mut(*name));
+        for item in items.and_then(Value::as_array_mut).into_iter().flatten() {
+            if let Some(item) = item.as_object_mut()
+                && table.shown(item).generation > generation
+            {
+                table.requests().forget_all();
+                return None;
+            }
+        }
+        let left = members.get_mut("UnprocessedKeys").and_then(|all| all.get_mut(*name));
+        let keys = left.and_then(|left| left.get_mut("Keys")).and_then(Value::as_array_mut);
+        for key in keys.into_iter().flatten().filter_map(Value::as_object_mut) {
+            table.name_logically(key);
+        }
+    }
+    Some(members)
+}
+
+/// The writes of a managed table, each of which DynamoDB would take by itself.
+fn writes<'a>(
+    table: &ManagedTable,
+    name: &'a str,
+    writes: &Value,
+) -> Result<Vec<BatchWrite<'a>>, Refusal> {
+    let mut keys = BTreeSet::new();
+    let mut singles = Vec::new();
+    for write in writes.as_array().into_iter().flatten() {
+        let given =
+            write.as_object().into_iter().flatten().filter(|(_, request)| !request.is_null());
+        let given = given.collect::<Vec<_>>();
+        let [(form, Value::Object(request))] = given.as_slice() else {
+            return Err(Refusal::validation(
+                "Supplied AttributeValue has more than one datatypes set, must contain exactly one of the supported \
+                 datatypes",
+            ));
+        };
+        let (form, image) = match form.as_str() {
+            "PutRequest" => ("PutRequest", "Item"),
+            "DeleteRequest" => ("DeleteRequest", "Key"),
+            _ => return Err(Refusal::serialization("a write is neither a put nor a delete")),
+        };
+        let item = request.get(image).and_then(Value::as_object);
+        let key = |name: &str| item.and_then(|item| item.get(name)).map(Value::to_string);
+        let key = (key(table.partition_key_name()), key(table.sort_key_name()));
+        if key.0.is_some() && key.1.is_some() && !keys.insert(key) {
+            return Err(Refusal::validation("Provided list of item keys contains duplicates"));
+        }
+        singles.push(BatchWrite { table: name, form, request: request.clone() });
+    }
+    Ok(singles)
+}
+
+/// One answer of the batch of the other tables and of single writes.
+fn merged(
+    others: Option<Answer>,
+    singles: Vec<BatchWrite<'_>>,
+    written: Vec<Result<Answer, Refusal>>,
+) -> Result<Answer, Refusal> {
+    if let Some(others) = others.as_ref().filter(|others| !others.is_success()) {
+        return Ok(others.clone());
+    }
+    let mut members = others.as_ref().map(Answer::members).unwrap_or_default();
+    let mut unprocessed = members.remove("UnprocessedItems").unwrap_or_else(|| json!({}));
+    let mut unprocessed_writes = 0;
+    let all = singles.len();
+    let mut last = None;
+    for (write, answer) in singles.into_iter().zip(written) {
+        let answer = answer.unwrap_or_else(|refusal| refusal.answer());
+        if answer.is_success() {
+            let mut single = answer.members();
+            if let Some(capacity) = single.remove("ConsumedCapacity") {
+                add_capacity(&mut members, capacity);
+            }
+            if let Some(metrics) = single.remove("ItemCollectionMetrics") {
+                let by_table = members.entry("ItemCollectionMetrics").or_insert_with(|| json!({}));
+                merge(by_table, json!({ write.table: [metrics] }));
+            }
+        } else if UNPROCESSED.iter().any(|name| answer.is_error(name)) || answer.status == 503 {
+            unprocessed_writes += 1;
+            merge(&mut unprocessed, json!({ write.table: [{ write.form: write.request }] }));
+        } else {
+            // As a batch is refused for one of its writes.
+            return Ok(answer);
+        }
+        last = Some(answer);
+    }
+    // Nothing was done at all, which a batch tells by the exception.
+    if unprocessed_writes == all
+        && others.is_none()
+        && let Some(last) = last
+    {
+        return Ok(last);
+    }
+    members.insert("UnprocessedItems".to_owned(), unprocessed);
+    let answer = others.or(last).unwrap_or_else(|| Answer::own(200, String::new()));
+    Ok(Answer { status: 200, ..answer }.with_body(members))
+}
+
+/// Adds what a single write consumed to what the batch has of its table.
+fn add_capacity(members: &mut Members, capacity: Value) {
+    let all = members.entry("ConsumedCapacity").or_insert_with(|| json!([]));
+    let Some(all) = all.as_array_mut() else { return };
+    let table = capacity["TableName"].clone();
+    match all.iter_mut().find(|of_table| of_table["TableName"] == table) {
+        Some(of_table) => add_numbers(of_table, capacity),
+        None => all.push(capacity),
+    }
+}
+
+/// Adds numbers member by member.
+fn add_numbers(into: &mut Value, more: Value) {
+    match (into, more) {
+        (Value::Object(into), Value::Object(more)) => {
+            for (name, more) in more {
+                match into.get_mut(&name) {
+                    Some(into) => add_numbers(into, more),
+                    None => drop(into.insert(name, more)),
+                }
+            }
+        }
+        (into @ Value::Number(_), more @ Value::Number(_)) => {
+            *into = json!(into.as_f64().unwrap_or_default() + more.as_f64().unwrap_or_default());
+        }
+        _ => {}
+    }
+}
+
+/// Joins lists, and objects member by member.
+fn merge(into: &mut Value, more: Value) {
+    match (into, more) {
+        (Value::Object(into), Value::Object(more)) => {
+            for (name, more) in more {
+                match into.get_mut(&name) {
+                    Some(into) => merge(into, more),
+                    None => drop(into.insert(name, more)),
+                }
+            }
+        }
+        (Value::Array(into), Value::Array(more)) => into.extend(more),
+        (into @ Value::Null, more) => *into = more,
+        _ => {}
+    }
+}

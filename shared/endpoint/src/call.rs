@@ -1,0 +1,64 @@
+//! A call and its answer.
+
+use bytes::Bytes;
+use dynashard_aws_operator::RawAnswer;
+use serde_json::Value;
+
+use crate::document::Members;
+
+/// What a client asks.
+#[derive(Debug, Clone)]
+pub struct Call {
+    /// The operation, such as `PutItem`.
+    pub operation: String,
+    /// The body.
+    pub body: Bytes,
+}
+
+/// What it is answered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Answer {
+    /// The status.
+    pub status: u16,
+    /// The body.
+    pub body: Vec<u8>,
+    /// The id that DynamoDB gave the request, if it was asked.
+    pub request_id: Option<String>,
+    /// When, by DynamoDB's clock, if it was asked.
+    pub date: Option<String>,
+}
+
+impl Answer {
+    /// An answer that DynamoDB has no part in.
+    pub(crate) fn own(status: u16, body: String) -> Self {
+        Self { status, body: body.into_bytes(), request_id: None, date: None }
+    }
+
+    /// This answer with another body.
+    pub(crate) fn with_body(self, body: Members) -> Self {
+        Self { body: Value::Object(body).to_string().into_bytes(), ..self }
+    }
+
+    pub(crate) fn is_success(&self) -> bool {
+        self.status == 200
+    }
+
+    /// The members of the body, none where it is no object.
+    pub(crate) fn members(&self) -> Members {
+        serde_json::from_slice(&self.body).unwrap_or_default()
+    }
+
+    /// Whether it is an error of this type.
+    pub(crate) fn is_error(&self, name: &str) -> bool {
+        let members = if self.status == 400 { self.members() } else { Members::new() };
+        let kind = members.get("__type").and_then(Value::as_str).unwrap_or_default();
+        kind.rsplit_once('#').map_or(kind, |(_, kind)| kind) == name
+    }
+}
+
+impl From<RawAnswer> for Answer {
+    fn from(answer: RawAnswer) -> Self {
+        let RawAnswer { status, request_id, date, body } = answer;
+        Self { status, body, request_id, date }
+    }
+}

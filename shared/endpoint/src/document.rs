@@ -1,0 +1,111 @@
+//! The documents that requests and answers are.
+
+use std::fmt;
+
+use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Number, Value};
+
+/// The members of an object.
+pub(crate) type Members = Map<String, Value>;
+
+/// Reads the object of a request. None of its objects may have a member twice: which of the two counts would be a guess.
+pub(crate) fn read(body: &[u8]) -> Result<Members, serde_json::Error> {
+    let mut deserializer = serde_json::Deserializer::from_slice(body);
+    let value = Strict.deserialize(&mut deserializer)?;
+    deserializer.end()?;
+    match value {
+        Value::Object(members) => Ok(members),
+        _ => Err(serde_json::Error::custom("the body is not an object")),
+    }
+}
+
+/// Leaves out what is null, which is what is absent.
+pub(crate) fn without_nulls(members: Members) -> Members {
+    members.into_iter().filter(|(_, value)| !value.is_null()).collect()
+}
+
+/// A value whose objects name each member once.
+struct Strict;
+
+impl<'de> DeserializeSeed<'de> for Strict {
+    type Value = Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Strict {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("JSON")
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+        Ok(Value::Bool(value))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_f64<E: Error>(self, value: f64) -> Result<Value, E> {
+        Number::from_f64(value).map(Value::Number).ok_or_else(|| E::custom("not a number"))
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_string<E>(self, value: String) -> Result<Value, E> {
+        Ok(Value::String(value))
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut all: A) -> Result<Value, A::Error> {
+        let mut values = Vec::new();
+        while let Some(value) = all.next_element_seed(Self)? {
+            values.push(value);
+        }
+        Ok(Value::Array(values))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut all: A) -> Result<Value, A::Error> {
+        let mut members = Members::new();
+        while let Some(name) = all.next_key::<String>()? {
+            let value = all.next_value_seed(Self)?;
+            if members.contains_key(&name) {
+                return Err(A::Error::custom("an object has a member twice"));
+            }
+            members.insert(name, value);
+        }
+        Ok(Value::Object(members))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_member_that_comes_twice_is_refused_wherever_it_is() {
+        for body in [r#"{"TableName":"a","TableName":"b"}"#, r#"{"Item":{"pk":{"S":"a","S":"b"}}}"#]
+        {
+            assert!(read(body.as_bytes()).is_err(), "{body}");
+        }
+        let body = r#"{"A":[{"B":{"S":"é","N":"1.50"}},null,true,1,-2,1.5]}"#;
+        let members = read(body.as_bytes()).expect("an object");
+        assert_eq!(serde_json::to_string(&members).expect("JSON"), body);
+        for body in ["", "[]", "{} x", "7", "\u{0}"] {
+            assert!(read(body.as_bytes()).is_err(), "{body}");
+        }
+    }
+}

@@ -1,0 +1,35 @@
+//! An endpoint that speaks DynamoDB's own protocol: an unmodified SDK talks to it, and it talks to DynamoDB.
+//!
+//! ```text
+//!  SDK --- [server] --- [service] --- requests on other tables: unchanged, signed anew
+//!                          |
+//!                          +--- [items] [pages] [batches] [transactions]: requests on managed tables
+//!                                 |          the guard goes in, our attributes stay out, one request each
+//!                               [table]      where a collection lies, and what its requests carry
+//! ```
+//!
+//! [`Service`] answers calls and knows no socket; [`Server`] puts it behind a port. What a request may do is decided by
+//! `dynashard-core`, its text is put together by `dynashard-expression`, and DynamoDB judges it.
+//!
+//! A managed table is served while its partition keys have one shard. A request on a key that has more, or is about to, is
+//! refused, and nothing is written.
+
+mod batches;
+mod call;
+mod document;
+mod guard;
+mod items;
+mod metrics;
+mod pages;
+mod refusal;
+mod server;
+mod service;
+mod table;
+mod transactions;
+mod upstream;
+
+pub use call::{Answer, Call};
+pub use dynashard_wire::signature::User;
+pub use server::{Access, Server};
+pub use service::Service;
+pub use table::ManagedTable;

@@ -1,0 +1,86 @@
+//! What the endpoint answers itself, in DynamoDB's words and shapes where it has them.
+
+use dynashard_core::{Code, Error, quoted};
+use serde_json::json;
+
+use crate::call::Answer;
+
+/// An error that the endpoint answers itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Refusal {
+    status: u16,
+    /// The type with its namespace, as in `__type`.
+    kind: &'static str,
+    message: String,
+}
+
+impl Refusal {
+    /// The request breaks a rule: sending it again is in vain.
+    pub(crate) fn validation(message: impl Into<String>) -> Self {
+        Self::new(400, "com.amazon.coral.validate#ValidationException", message)
+    }
+
+    /// The body is no request.
+    pub(crate) fn serialization(message: impl Into<String>) -> Self {
+        Self::new(400, "com.amazon.coral.service#SerializationException", message)
+    }
+
+    /// Nothing was executed, and sending it again may help.
+    pub(crate) fn unavailable(message: impl Into<String>) -> Self {
+        Self::new(503, "com.amazonaws.dynamodb.v20120810#ServiceUnavailable", message)
+    }
+
+    /// It may have been executed, or something is wrong that sending it again does not mend.
+    pub(crate) fn internal(message: impl Into<String>) -> Self {
+        Self::new(500, "com.amazonaws.dynamodb.v20120810#InternalServerError", message)
+    }
+
+    /// Who asked may not.
+    pub(crate) fn denied(message: impl Into<String>) -> Self {
+        Self::new(400, "com.amazon.coral.service#UnrecognizedClientException", message)
+    }
+
+    /// There is no such operation.
+    pub(crate) fn unknown_operation() -> Self {
+        Self::new(400, "com.amazon.coral.service#UnknownOperationException", "")
+    }
+
+    /// An endpoint asks an endpoint.
+    pub(crate) fn looped() -> Self {
+        let message = "dynashard: the request came from an endpoint such as this one, which is to ask DynamoDB: give it --upstream";
+        Self { status: 508, ..Self::internal(message) }
+    }
+
+    /// What cannot be served of a collection of several shards.
+    pub(crate) fn sharded(partition: &str) -> Self {
+        let name = quoted(partition);
+        Self::validation(format!(
+            "dynashard: the partition key {name} has several shards, or is about to, and this endpoint serves keys of one \
+             shard; use the HTTP API for it"
+        ))
+    }
+
+    /// What the core says.
+    pub(crate) fn of(error: &Error) -> Self {
+        let message = format!("dynashard: {}: {}", error.code().as_str(), error.message());
+        match error.code() {
+            Code::Unavailable | Code::Throttled | Code::Contended => Self::unavailable(message),
+            Code::BadKey => Self::validation(message),
+            _ => Self::internal(message),
+        }
+    }
+
+    fn new(status: u16, kind: &'static str, message: impl Into<String>) -> Self {
+        Self { status, kind, message: message.into() }
+    }
+
+    /// The name of the type, without its namespace.
+    pub(crate) fn name(&self) -> &'static str {
+        self.kind.rsplit_once('#').map_or(self.kind, |(_, name)| name)
+    }
+
+    pub(crate) fn answer(&self) -> Answer {
+        let body = json!({ "__type": self.kind, "message": self.message });
+        Answer::own(self.status, body.to_string())
+    }
+}

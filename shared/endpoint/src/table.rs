@@ -1,0 +1,118 @@
+//! A managed table: where its collections lie, and what of an item is ours.
+
+use dynashard_aws::attributes::{FORWARDED, GENERATION};
+
+use dynashard_core::{Deadline, NativeRequests, NativeTerms};
+use dynashard_keys::{PartitionKey, PhysicalPartitionKey, RESERVED_PREFIX};
+use serde_json::{Value, json};
+
+use crate::document::Members;
+use crate::refusal::Refusal;
+
+/// A table that dynashard manages.
+pub struct ManagedTable {
+    name: String,
+    metadata_table: String,
+    requests: NativeRequests,
+}
+
+/// What an item was before its own attributes were taken off.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Shown {
+    /// Its generation, 0 where it has none.
+    pub(crate) generation: u64,
+    /// Whether it only says that an item has moved.
+    pub(crate) is_marker: bool,
+}
+
+impl ManagedTable {
+    /// The table of this name, whose collections are listed in this metadata table.
+    pub fn new(name: String, metadata_table: String, requests: NativeRequests) -> Self {
+        Self { name, metadata_table, requests }
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(crate) fn metadata_table(&self) -> &str {
+        &self.metadata_table
+    }
+
+    pub(crate) fn requests(&self) -> &NativeRequests {
+        &self.requests
+    }
+
+    pub(crate) fn partition_key_name(&self) -> &str {
+        &self.requests.schema().partition_key_name
+    }
+
+    pub(crate) fn sort_key_name(&self) -> &str {
+        &self.requests.schema().sort_key_name
+    }
+
+    /// The collection of an item or a key. `None` where the key is none that DynamoDB takes for this table: it says what is wrong.
+    pub(crate) fn partition_of(&self, item: &Members) -> Result<Option<PartitionKey>, Refusal> {
+        item.get(self.partition_key_name()).map_or(Ok(None), |value| self.partition(value))
+    }
+
+    /// The collection whose key is this value.
+    pub(crate) fn partition(&self, value: &Value) -> Result<Option<PartitionKey>, Refusal> {
+        let text = value.as_object().filter(|members| members.len() == 1);
+        let text = text.and_then(|members| members.get("S")?.as_str());
+        let Some(text) = text.filter(|text| (1..=MAX_KEY_BYTES).contains(&text.len())) else {
+            return Ok(None);
+        };
+        PartitionKey::new(text)
+            .map(Some)
+            .map_err(|error| Refusal::validation(format!("dynashard: bad_key: {error}")))
+    }
+
+    /// What a request on this collection carries.
+    pub(crate) async fn terms(
+        &self,
+        partition: &PartitionKey,
+        deadline: Deadline,
+    ) -> Result<NativeTerms, Refusal> {
+        match self.requests.terms(partition, deadline).await {
+            Ok(Some(terms)) => Ok(terms),
+            Ok(None) => Err(Refusal::sharded(partition.as_str())),
+            Err(error) => Err(Refusal::of(&error)),
+        }
+    }
+
+    /// The partition key as DynamoDB takes it.
+    pub(crate) fn physical(terms: &NativeTerms) -> Value {
+        json!({ "S": terms.partition.as_str() })
+    }
+
+    /// Has the partition key of a key be what DynamoDB holds it under.
+    pub(crate) fn put_at(&self, item: &mut Members, terms: &NativeTerms) {
+        item.insert(self.partition_key_name().to_owned(), Self::physical(terms));
+    }
+
+    /// Takes off what is ours of an item that DynamoDB has shown, or of a part of one.
+    pub(crate) fn shown(&self, item: &mut Members) -> Shown {
+        let generation = item.remove(GENERATION);
+        let generation = generation.as_ref().and_then(|value| value["N"].as_str()?.parse().ok());
+        let is_marker = item.contains_key(FORWARDED);
+        item.retain(|name, _| !name.starts_with(RESERVED_PREFIX));
+        self.name_logically(item);
+        Shown { generation: generation.unwrap_or_default(), is_marker }
+    }
+
+    /// Has the partition key of a key be the client's again.
+    pub(crate) fn name_logically(&self, key: &mut Members) {
+        let separator = self.requests.schema().separator;
+        let text = key.get(self.partition_key_name()).and_then(|value| value["S"].as_str());
+        let logical = text.and_then(|text| PhysicalPartitionKey::parse(text, separator).ok());
+        if let Some((partition, _)) = logical {
+            let value = json!({ "S": partition.as_str() });
+            key.insert(self.partition_key_name().to_owned(), value);
+        }
+    }
+}
+
+/// The longest partition key that DynamoDB takes (DynamoDB Developer Guide, "Quotas").
+const MAX_KEY_BYTES: usize = 2_048;

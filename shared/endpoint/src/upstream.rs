@@ -1,0 +1,120 @@
+//! DynamoDB, and which of its tables are managed.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use dynashard_aws_operator::{RawAnswer, RawClient, RawError, RawRequest};
+use dynashard_core::{Deadline, Lease};
+use serde_json::Value;
+
+use crate::call::{Answer, Call};
+use crate::document::Members;
+use crate::metrics::Metrics;
+use crate::refusal::Refusal;
+use crate::table::ManagedTable;
+
+/// Where requests go.
+pub(crate) struct Upstream {
+    client: RawClient,
+    tables: Vec<ManagedTable>,
+    metrics: Arc<Metrics>,
+}
+
+/// What the name of every operation begins with, in `X-Amz-Target`.
+pub(crate) const TARGET_PREFIX: &str = "DynamoDB_20120810.";
+
+/// The header by which an endpoint tells its own requests.
+pub(crate) const MARK: &str = "x-dynashard-endpoint";
+
+/// For how long a call is tried.
+const TIMEOUT: Duration = Duration::from_secs(5);
+
+/// For how long a batch or a transaction is tried.
+const LONG_TIMEOUT: Duration = Duration::from_secs(10);
+
+impl Upstream {
+    pub(crate) fn new(client: RawClient, tables: Vec<ManagedTable>, metrics: Arc<Metrics>) -> Self {
+        Self { client, tables, metrics }
+    }
+
+    pub(crate) fn client(&self) -> &RawClient {
+        &self.client
+    }
+
+    pub(crate) fn tables(&self) -> &[ManagedTable] {
+        &self.tables
+    }
+
+    /// The managed table that a request names, if it is one.
+    pub(crate) fn table_of(&self, body: &Members) -> Result<Option<&ManagedTable>, Refusal> {
+        body.get("TableName").and_then(Value::as_str).map_or(Ok(None), |name| self.table(name))
+    }
+
+    /// The managed table of this name, or of this ARN.
+    pub(crate) fn table(&self, name: &str) -> Result<Option<&ManagedTable>, Refusal> {
+        let name = name.rsplit_once(":table/").map_or(name, |(_, name)| name);
+        if let Some(table) = self.tables.iter().find(|table| table.metadata_table() == name) {
+            return Err(Refusal::validation(format!(
+                "dynashard: the table {name} holds the metadata of {}, and nobody else writes or reads it here",
+                table.name()
+            )));
+        }
+        Ok(self.tables.iter().find(|table| table.name() == name))
+    }
+
+    /// Sends a call as it came.
+    pub(crate) async fn pass(&self, call: &Call) -> Result<Answer, Refusal> {
+        let sent = self.exchange(&call.operation, call.body.to_vec(), None).await;
+        sent.map(Answer::from).map_err(|error| refused(&error))
+    }
+
+    /// Sends a request, signed anew.
+    pub(crate) async fn exchange(
+        &self,
+        operation: &str,
+        body: Vec<u8>,
+        lease: Option<Lease>,
+    ) -> Result<RawAnswer, RawError> {
+        let target = format!("{TARGET_PREFIX}{operation}");
+        let mark = (MARK, "1");
+        self.metrics.count_upstream(operation);
+        self.client.send(RawRequest { target: &target, mark, body, lease }).await
+    }
+
+    /// The managed tables among these names.
+    pub(crate) fn managed<'a>(
+        &self,
+        names: impl Iterator<Item = &'a str>,
+    ) -> Result<BTreeSet<&'a str>, Refusal> {
+        let mut managed = BTreeSet::new();
+        for name in names {
+            if self.table(name)?.is_some() {
+                managed.insert(name);
+            }
+        }
+        Ok(managed)
+    }
+}
+
+/// The time by which a call on this table is answered.
+pub(crate) fn deadline(table: &ManagedTable) -> Deadline {
+    Deadline::after(table.requests().now(), TIMEOUT)
+}
+
+/// The time by which a batch or a transaction is.
+pub(crate) fn long_deadline(table: &ManagedTable) -> Deadline {
+    Deadline::after(table.requests().now(), LONG_TIMEOUT)
+}
+
+/// What a client is told of a request that was not answered.
+pub(crate) fn refused(error: &RawError) -> Refusal {
+    match error {
+        RawError::LeaseExpired | RawError::NotSent(_) => {
+            Refusal::unavailable(format!("dynashard: DynamoDB was not asked: {error}"))
+        }
+        RawError::NoAnswer(_) => Refusal::internal(format!(
+            "dynashard: DynamoDB was asked, and whether it has done it is unknown: {error}"
+        )),
+    }
+}
