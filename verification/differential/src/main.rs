@@ -8,10 +8,10 @@ use std::thread;
 
 use clap::{Parser, ValueEnum};
 use dynashard_differential::{
-    Engine, Mutation, Setting, Side, Sides, Sketch, Tally, minimise, program, run,
+    Endpoint, Engine, Mutation, Setting, Side, Sides, Sketch, Tally, minimise, program, run,
 };
 
-/// Sends random programs to the plain engine and to another side, and compares the answers.
+/// Sends random programs to the plain engine and through the endpoint to another one, and compares the answers.
 #[derive(Debug, Parser)]
 #[command(name = "dynashard-differential", version)]
 struct Args {
@@ -24,6 +24,9 @@ struct Args {
     /// Compare with a second engine that has this fault
     #[arg(long, value_enum)]
     mutation: Option<MutationName>,
+    /// Compare with a second engine, without the endpoint
+    #[arg(long)]
+    plain: bool,
     /// End after so many differences
     #[arg(long, default_value_t = 10)]
     most: u64,
@@ -87,10 +90,10 @@ fn run_all(args: &Args, next: &AtomicU64, end: u64, failed: &AtomicU64) -> io::R
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         let plain = Engine::start().await?;
-        let second = Engine::start().await?;
-        let other: Box<dyn Side> = match args.mutation {
-            Some(mutation) => Box::new(Sketch::new(second, mutation.into())),
-            None => Box::new(second),
+        let other: Box<dyn Side> = match (args.mutation, args.plain) {
+            (Some(mutation), _) => Box::new(Sketch::new(Engine::start().await?, mutation.into())),
+            (None, true) => Box::new(Engine::start().await?),
+            (None, false) => Box::new(Endpoint::start().await?),
         };
         let sides = Sides { plain: &plain, other: &*other, setting: Setting::Cold };
         let (mut tally, mut runs) = (Tally::default(), 0);

@@ -83,12 +83,17 @@ impl Engine {
         self.address
     }
 
+    /// Creates another table.
+    pub fn create(&self, request: &Value) -> io::Result<()> {
+        let request = CreateTableRequest::deserialize(request)?;
+        self.database.create_table(request).map(drop).map_err(io::Error::other)
+    }
+
     /// Makes the table empty, or anew if it is gone.
     pub fn clear(&self) -> io::Result<()> {
         let describe = DescribeTableRequest { table_name: TABLE.to_owned() };
         if self.database.describe_table(describe).is_err() {
-            let create = CreateTableRequest::deserialize(create_request())?;
-            self.database.create_table(create).map_err(io::Error::other)?;
+            self.create(&create_request())?;
         }
         loop {
             let scan = ScanRequest { table_name: TABLE.to_owned(), ..ScanRequest::default() };
