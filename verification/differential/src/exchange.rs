@@ -1,5 +1,7 @@
 //! One operation with both answers, made comparable.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Map, Value};
 
 use crate::side::Answer;
@@ -22,6 +24,7 @@ impl Exchange {
     pub fn new(operation: &str, request: Value, plain: Answer, other: Answer) -> Self {
         let [plain, other] = [plain, other].map(|mut answer| {
             sort_sets(&mut answer.body);
+            drop_position(&mut answer.body);
             if operation == "BatchGetItem" {
                 sort_responses(&mut answer.body);
             }
@@ -33,6 +36,27 @@ impl Exchange {
     /// Whether both answers are the same, to the letter.
     pub fn agrees(&self) -> bool {
         self.plain == self.other
+    }
+
+    /// What kind of difference it is: differences of one kind most likely have one cause.
+    pub fn kind(&self) -> String {
+        let [plain, other] = [&self.plain, &self.other].map(|answer| {
+            let message = answer.body.get("message").or_else(|| answer.body.get("Message"));
+            let message = message.and_then(Value::as_str).unwrap_or_default();
+            format!("{} {} {}", answer.status, answer.exception(), without_names(message))
+        });
+        let names = [&self.plain, &self.other].map(|answer| answer.body.as_object());
+        let members = names.into_iter().flatten().flat_map(Map::keys);
+        let differing =
+            members.filter(|name| self.plain.body.get(*name) != self.other.body.get(*name));
+        let differing = differing.map(String::as_str).collect::<BTreeSet<_>>();
+        let differing = differing.into_iter().collect::<Vec<_>>().join(", ");
+        let Self { operation, .. } = self;
+        if plain == other {
+            format!("{operation} {plain}in {differing}")
+        } else {
+            format!("{operation} {plain} | {other}")
+        }
     }
 
     /// Whether one side may have written what the other has not, so that nothing behind it can be compared.
@@ -55,6 +79,35 @@ impl Answer {
     pub fn exception(&self) -> &str {
         let full = self.body.get("__type").and_then(Value::as_str).unwrap_or_default();
         full.rsplit('#').next().unwrap_or_default()
+    }
+}
+
+/// A message without what it quotes, lists or counts.
+fn without_names(message: &str) -> String {
+    let mut closing = None;
+    let mut kept = String::new();
+    for sign in message.chars() {
+        match (closing, sign) {
+            (Some(end), _) if sign == end => closing = None,
+            (Some(_), _) => {}
+            (None, '{') => closing = Some('}'),
+            (None, '[') => closing = Some(']'),
+            (None, '"' | '\'') => closing = Some(sign),
+            (None, '0'..='9') => {}
+            (None, _) => kept.push(sign),
+        }
+    }
+    kept.chars().take(140).collect()
+}
+
+/// Takes away where in the text the engine's reader of JSON was, which DynamoDB does not say.
+fn drop_position(body: &mut Value) {
+    for member in ["message", "Message"] {
+        if let Some(Value::String(message)) = body.get_mut(member)
+            && let Some(at) = message.find(" at line ")
+        {
+            message.truncate(at);
+        }
     }
 }
 

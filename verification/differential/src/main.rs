@@ -1,8 +1,10 @@
 //! `dynashard-differential`: sends programs to both sides, and prints each that they answer otherwise, made small.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::num::NonZeroUsize;
 use std::process::ExitCode;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
@@ -27,9 +29,9 @@ struct Args {
     /// Compare with a second engine, without the endpoint
     #[arg(long)]
     plain: bool,
-    /// End after so many differences
-    #[arg(long, default_value_t = 10)]
-    most: u64,
+    /// End after so many kinds of differences
+    #[arg(long, default_value_t = 20)]
+    most: usize,
     /// Print the programs, and run none
     #[arg(long)]
     print: bool,
@@ -70,23 +72,32 @@ fn main() -> io::Result<ExitCode> {
         || thread::available_parallelism().map_or(1, NonZeroUsize::get),
         NonZeroUsize::get,
     );
-    let (next, failed) = (AtomicU64::new(args.seed), AtomicU64::new(0));
+    let (next, kinds) = (AtomicU64::new(args.seed), Mutex::default());
     let tallies = thread::scope(|scope| {
-        let work = || scope.spawn(|| run_all(&args, &next, end, &failed));
+        let work = || scope.spawn(|| run_all(&args, &next, end, &kinds));
         let threads = (0..count).map(|_| work()).collect::<Vec<_>>();
         let joined = threads.into_iter().map(|thread| thread.join().expect("a thread ends"));
         joined.collect::<io::Result<Vec<_>>>()
     })?;
     let mut tally = Tally::default();
     tallies.into_iter().for_each(|part| tally.add(part));
-    let failed = failed.into_inner();
+    let kinds = kinds.into_inner().unwrap_or_default();
+    let failed = kinds.values().sum::<u64>();
     print!("{tally}");
+    for (kind, times) in &kinds {
+        println!("{times} programs: {kind}");
+    }
     println!("{} programs, {failed} failed", tally.programs);
     Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// Runs programs as long as there are any, on sides of its own.
-fn run_all(args: &Args, next: &AtomicU64, end: u64, failed: &AtomicU64) -> io::Result<Tally> {
+fn run_all(
+    args: &Args,
+    next: &AtomicU64,
+    end: u64,
+    kinds: &Mutex<BTreeMap<String, u64>>,
+) -> io::Result<Tally> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         let plain = Engine::start().await?;
@@ -99,13 +110,22 @@ fn run_all(args: &Args, next: &AtomicU64, end: u64, failed: &AtomicU64) -> io::R
         let (mut tally, mut runs) = (Tally::default(), 0);
         loop {
             let seed = next.fetch_add(1, Ordering::Relaxed);
-            if seed >= end || failed.load(Ordering::Relaxed) >= args.most {
+            let known = kinds.lock().expect("no thread panics").len();
+            if seed >= end || known >= args.most {
                 return Ok(tally);
             }
             runs += 1;
             let whole = program(seed);
             let Some(failure) = run(&whole, runs, sides, &mut tally).await? else { continue };
-            failed.fetch_add(1, Ordering::Relaxed);
+            let times = {
+                let mut kinds = kinds.lock().expect("no thread panics");
+                let times = kinds.entry(failure.exchange.kind()).or_default();
+                *times += 1;
+                *times
+            };
+            if times > 1 {
+                continue;
+            }
             let (small, failure) = minimise(&whole, failure, runs, sides).await?;
             runs += 10_000;
             println!("seed {seed} failed:\n{}{failure}\n", small.to_curl());

@@ -10,7 +10,7 @@ use crate::run::{Failure, Sides, Tally, run};
 /// After so many runs a program is small enough.
 const MOST_RUNS: u64 = 1_500;
 
-/// The smallest program found that fails at the operation at which this one does, and how. Its runs have numbers from
+/// The smallest program found that fails in the kind of way in which this one does, and how. Its runs have numbers from
 /// `first_run` on.
 pub async fn minimise(
     program: &Program,
@@ -42,11 +42,7 @@ impl Smallest<'_> {
     async fn takes(&mut self, program: Program) -> io::Result<bool> {
         self.runs += 1;
         let failed = run(&program, self.runs, self.sides, &mut Tally::default()).await?;
-        let wanted = |failure: &Failure| {
-            let (found, known) = (&failure.exchange, &self.failure.exchange);
-            let statuses = |of: &crate::Exchange| (of.plain.status, of.other.status);
-            found.operation == known.operation && statuses(found) == statuses(known)
-        };
+        let wanted = |failure: &Failure| failure.exchange.kind() == self.failure.exchange.kind();
         let Some(failure) = failed.filter(wanted) else { return Ok(false) };
         (self.program, self.failure) = (program, failure);
         Ok(true)

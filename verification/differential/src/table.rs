@@ -11,8 +11,11 @@ pub const LOCAL_INDEX: &str = "by-n";
 /// A global index by the string `s`.
 pub const GLOBAL_INDEX: &str = "by-s";
 
-/// The partition keys: a hot one, a cold one, and one that ends as the physical key of a second shard does.
-pub const PARTITIONS: [&str; 3] = ["hot", "cold", "odd#~1"];
+/// The partition keys: a hot one, a cold one, and one that in some programs ends as the physical key of a second shard does.
+pub const PARTITIONS: [&str; 3] = ["hot", "cold", "odd"];
+
+/// The last of them as it is in those programs ([`with_lookalike`]).
+const LOOKALIKE: &str = "odd#~1";
 
 /// The sort keys.
 pub const SORTS: [&str; 8] = [" ", "a", "a1", "a2", "b", "b#~1", "c/1", "\u{fc}"];
@@ -46,6 +49,16 @@ pub fn create_request() -> Value {
             "Projection": { "ProjectionType": "INCLUDE", "NonKeyAttributes": ["x", "l"] },
         }],
     })
+}
+
+/// The same text with the last partition key as one that ends as the physical key of a second shard does.
+pub(crate) fn with_lookalike(value: &mut Value) {
+    match value {
+        Value::String(text) if text == PARTITIONS[2] => LOOKALIKE.clone_into(text),
+        Value::Array(elements) => elements.iter_mut().for_each(with_lookalike),
+        Value::Object(members) => members.values_mut().for_each(with_lookalike),
+        _ => {}
+    }
 }
 
 /// What a key, or a start key of the index, is made of.

@@ -13,10 +13,13 @@ use self::texts::Texts;
 use self::values::{any_key, item, keys, value};
 use crate::program::{Program, Step};
 use crate::random::Random;
-use crate::table::{GLOBAL_INDEX, LOCAL_INDEX, TABLE};
+use crate::table::{GLOBAL_INDEX, LOCAL_INDEX, TABLE, with_lookalike};
 
 /// How many in a hundred operations are malformed.
 const MALFORMED: usize = 10;
+
+/// In how many in a hundred programs a partition key ends as a physical key does.
+const LOOKALIKES: usize = 40;
 
 /// The program of this seed.
 pub fn program(seed: u64) -> Program {
@@ -43,7 +46,23 @@ pub fn program(seed: u64) -> Program {
             *step = edge;
         }
     }
+    if random.percent(LOOKALIKES) {
+        steps.iter_mut().for_each(look_alike);
+    }
     Program { seed, steps }
+}
+
+/// Has the last partition key end as a physical key does. Such a collection is held under another key, so pages of the table are
+/// asked for as a whole.
+fn look_alike(step: &mut Step) {
+    with_lookalike(&mut step.body);
+    let is_of_table = step.operation == "Scan" || step.body["IndexName"] == json!(GLOBAL_INDEX);
+    if let (true, Some(members)) = (is_of_table, step.body.as_object_mut()) {
+        for name in ["Limit", "Segment", "TotalSegments", "ExclusiveStartKey"] {
+            members.remove(name);
+        }
+        step.goes_on = false;
+    }
 }
 
 fn can_go_on(step: &Step) -> bool {
