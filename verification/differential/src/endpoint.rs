@@ -5,13 +5,13 @@ use std::io;
 use async_trait::async_trait;
 use bytes::Bytes;
 use dynashard_aws_operator::{Operator, RawClient};
-use dynashard_core::{NativeRequests, Settings, TableSchema};
+use dynashard_core::{NativeRequests, Owner, Settings, TableSchema};
 use dynashard_endpoint::{Call, ManagedTable, Service};
 use dynashard_keys::{Separator, SortKeyType};
 use serde_json::{Value, json};
 
 use crate::side::{Answer, Engine, Setting, Side, read_body};
-use crate::table::TABLE;
+use crate::table::{TABLE, key};
 
 const METADATA_TABLE: &str = "OrdersMetadata";
 
@@ -19,6 +19,7 @@ const METADATA_TABLE: &str = "OrdersMetadata";
 pub struct Endpoint {
     engine: Engine,
     service: Service,
+    owner: Value,
 }
 
 impl Endpoint {
@@ -44,7 +45,17 @@ impl Endpoint {
         let requests = NativeRequests::new(directory);
         let table = ManagedTable::new(TABLE.to_owned(), METADATA_TABLE.to_owned(), requests);
         let service = Service::new(RawClient::new(&operator, &url), vec![table]);
-        Ok(Self { engine, service })
+        // The stack claims the table with its first request.
+        let first = json!({ "TableName": TABLE, "Key": key("hot", "a") });
+        let mut endpoint = Self { engine, service, owner: Value::Null };
+        let answer = endpoint.call("GetItem", &first).await;
+        let found = endpoint.engine.call("Scan", &json!({ "TableName": TABLE })).await;
+        endpoint.owner = found.body["Items"][0].clone();
+        if answer.status == 200 && endpoint.owner["pk"]["S"] == Owner::KEY {
+            Ok(endpoint)
+        } else {
+            Err(io::Error::other(format!("the table is not claimed: {answer:?}, {found:?}")))
+        }
     }
 }
 
@@ -56,9 +67,12 @@ impl Side for Endpoint {
         Answer { status: answer.status, body: read_body(&answer.body) }
     }
 
-    async fn begin(&self, setting: Setting) -> io::Result<()> {
+    async fn begin(&self, setting: Setting, is_owned: bool) -> io::Result<()> {
+        if is_owned {
+            self.engine.put(&self.owner)?;
+        }
         match setting {
-            Setting::Cold => self.engine.clear(),
+            Setting::Cold => self.engine.clear(|partition| is_owned && partition == Owner::KEY),
             other => Err(io::Error::other(format!("{other:?} cannot be made yet"))),
         }
     }

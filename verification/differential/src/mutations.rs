@@ -137,8 +137,8 @@ impl<S: Side> Side for Sketch<S> {
         answer
     }
 
-    async fn begin(&self, setting: Setting) -> io::Result<()> {
-        self.inner.begin(setting).await
+    async fn begin(&self, setting: Setting, is_owned: bool) -> io::Result<()> {
+        self.inner.begin(setting, is_owned).await
     }
 }
 

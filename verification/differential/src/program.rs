@@ -9,6 +9,8 @@ use serde_json::Value;
 pub struct Program {
     /// From what it was drawn.
     pub seed: u64,
+    /// Whether the table holds the item that says whose it is. Such a program scans the table as a whole.
+    pub is_owned: bool,
     /// What it asks.
     pub steps: Vec<Step>,
 }

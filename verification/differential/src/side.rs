@@ -5,12 +5,12 @@ use std::net::{Ipv4Addr, SocketAddr};
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use dynoxide::Database;
-use dynoxide::Item;
 use dynoxide::actions::create_table::CreateTableRequest;
 use dynoxide::actions::delete_item::DeleteItemRequest;
 use dynoxide::actions::describe_table::DescribeTableRequest;
+use dynoxide::actions::put_item::PutItemRequest;
 use dynoxide::actions::scan::ScanRequest;
+use dynoxide::{AttributeValue, Database, Item};
 use http::Request;
 use http_body_util::{BodyExt, Full};
 use hyper_util::client::legacy::Client;
@@ -52,8 +52,9 @@ pub trait Side: Send + Sync {
     /// The answer to an operation, such as `PutItem`.
     async fn call(&self, operation: &str, body: &Value) -> Answer;
 
-    /// Makes the table empty and brings it into this setting, for the next program.
-    async fn begin(&self, setting: Setting) -> io::Result<()>;
+    /// Makes the table empty and brings it into this setting, for the next program. The item by which the table says whose it
+    /// is stays where it `is_owned`.
+    async fn begin(&self, setting: Setting, is_owned: bool) -> io::Result<()>;
 }
 
 /// An embedded engine. It answers on a loopback port, where it checks requests as DynamoDB does, and ends with the runtime.
@@ -74,7 +75,7 @@ impl Engine {
         connector.set_nodelay(true);
         let client = Client::builder(TokioExecutor::new()).build(connector);
         let engine = Self { database, address, client };
-        engine.clear()?;
+        engine.clear(|_| false)?;
         Ok(engine)
     }
 
@@ -89,8 +90,16 @@ impl Engine {
         self.database.create_table(request).map(drop).map_err(io::Error::other)
     }
 
-    /// Makes the table empty, or anew if it is gone.
-    pub fn clear(&self) -> io::Result<()> {
+    /// Puts an item, past the port.
+    pub fn put(&self, item: &Value) -> io::Result<()> {
+        let item = Item::deserialize(item)?;
+        let put =
+            PutItemRequest { table_name: TABLE.to_owned(), item, ..PutItemRequest::default() };
+        self.database.put_item(put).map(drop).map_err(io::Error::other)
+    }
+
+    /// Makes the table empty but for the collections that are to stay, or makes it anew if it is gone.
+    pub fn clear(&self, stays: impl Fn(&str) -> bool) -> io::Result<()> {
         let describe = DescribeTableRequest { table_name: TABLE.to_owned() };
         if self.database.describe_table(describe).is_err() {
             self.create(&create_request())?;
@@ -99,6 +108,9 @@ impl Engine {
             let scan = ScanRequest { table_name: TABLE.to_owned(), ..ScanRequest::default() };
             let page = self.database.scan(scan).map_err(io::Error::other)?;
             for item in page.items.unwrap_or_default() {
+                if matches!(&item["pk"], AttributeValue::S(partition) if stays(partition)) {
+                    continue;
+                }
                 let key = ["pk", "sk"].map(|name| (name.to_owned(), item[name].clone()));
                 let delete = DeleteItemRequest {
                     table_name: TABLE.to_owned(),
@@ -144,9 +156,9 @@ impl Side for Engine {
             .unwrap_or_else(|error| Answer { status: 0, body: Value::String(error) })
     }
 
-    async fn begin(&self, setting: Setting) -> io::Result<()> {
+    async fn begin(&self, setting: Setting, _is_owned: bool) -> io::Result<()> {
         match setting {
-            Setting::Cold => self.clear(),
+            Setting::Cold => self.clear(|_| false),
             other => Err(io::Error::other(format!("the plain engine cannot be {other:?}"))),
         }
     }

@@ -18,8 +18,8 @@ use crate::table::{GLOBAL_INDEX, LOCAL_INDEX, TABLE, with_lookalike};
 /// How many in a hundred operations are malformed.
 const MALFORMED: usize = 10;
 
-/// In how many in a hundred programs a partition key ends as a physical key does.
-const LOOKALIKES: usize = 40;
+/// In how many in a hundred programs pages of the table are asked for as a whole.
+const WHOLE: usize = 40;
 
 /// The program of this seed.
 pub fn program(seed: u64) -> Program {
@@ -46,15 +46,16 @@ pub fn program(seed: u64) -> Program {
             *step = edge;
         }
     }
-    if random.percent(LOOKALIKES) {
-        steps.iter_mut().for_each(look_alike);
+    let is_whole = random.percent(WHOLE);
+    if is_whole {
+        steps.iter_mut().for_each(scan_whole);
     }
-    Program { seed, steps }
+    Program { seed, is_owned: is_whole && random.percent(50), steps }
 }
 
-/// Has the last partition key end as a physical key does. Such a collection is held under another key, so pages of the table are
-/// asked for as a whole.
-fn look_alike(step: &mut Step) {
+/// Asks for pages of the table as a whole, so that it does not matter where a collection lies, and has the last partition key end
+/// as a physical key does: it is held under another one.
+fn scan_whole(step: &mut Step) {
     with_lookalike(&mut step.body);
     let is_of_table = step.operation == "Scan" || step.body["IndexName"] == json!(GLOBAL_INDEX);
     if let (true, Some(members)) = (is_of_table, step.body.as_object_mut()) {
