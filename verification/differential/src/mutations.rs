@@ -146,7 +146,8 @@ impl<S: Side> Side for Sketch<S> {
 fn weaken(body: &mut Value, member: &str, is_meant: impl Fn(&str) -> bool) {
     let Some(text) = body.get(member).and_then(Value::as_str) else { return };
     if is_meant(text) {
-        body[member] = json!(format!("attribute_not_exists(nothing_) OR ({text})"));
+        // Without brackets of its own: DynamoDB refuses those around a group.
+        body[member] = json!(format!("attribute_not_exists(nothing_) OR {text}"));
     }
 }
 

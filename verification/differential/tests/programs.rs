@@ -53,8 +53,9 @@ fn a_seed_always_makes_the_same_program() {
 
 #[tokio::test]
 async fn every_fault_is_found_and_its_program_made_small() {
-    let plain = engine().await;
     for mutation in Mutation::ALL {
+        // Anew, since it knows the tokens of earlier runs.
+        let plain = engine().await;
         let side = Sketch::new(engine().await, mutation);
         let found = first_failure(&plain, &side, ENOUGH, &mut Tally::default()).await;
         let (small, failure) = found.unwrap_or_else(|| panic!("{mutation:?} was not found"));
