@@ -62,7 +62,7 @@ pub(crate) enum Command {
     Demo(DemoArgs),
     /// Serve DynamoDB's own protocol in front of tables: an unmodified SDK talks to it, and needs nothing but its address.
     ///
-    /// It runs beside the application, which finds it by AWS_ENDPOINT_URL_DYNAMODB. Requests on tables that are not named by
+    /// It runs beside the application, which finds it by `AWS_ENDPOINT_URL_DYNAMODB`. Requests on tables that are not named by
     /// --tables go to DynamoDB unchanged, signed with the credentials of this command. Writes to managed tables get the guard
     /// and a version, one request each, and what dynashard stores beside the items stays out of the answers.
     ///

@@ -37,8 +37,8 @@ pub(crate) struct ServeArgs {
     /// Address to listen on. One of another machine can reach it needs --auth keys.
     #[arg(long, value_name = "ADDRESS", default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST))]
     address: IpAddr,
-    /// Ask this server, as in `http://127.0.0.1:8000`, in place of DynamoDB in the region. The variables AWS_ENDPOINT_URL and
-    /// AWS_ENDPOINT_URL_DYNAMODB do not count: they are for the application, and name this endpoint.
+    /// Ask this server, as in `http://127.0.0.1:8000`, in place of DynamoDB in the region. The variables `AWS_ENDPOINT_URL` and
+    /// `AWS_ENDPOINT_URL_DYNAMODB` do not count: they are for the application, and name this endpoint.
     #[arg(long, value_name = "URL")]
     upstream: Option<String>,
     /// The tables that dynashard manages, each with the table of its metadata. Every other table is passed through.
@@ -95,10 +95,10 @@ pub(crate) async fn run(args: ServeArgs) -> Result<(), Failure> {
         () = signals.received() => return Ok(()),
         service = connect(&args) => service?,
     };
-    let server = Server::start(Arc::new(service), listener, access)?;
-    let ready = json!({ "ready": true, "endpoint": server.url() });
+    let endpoint = Server::start(Arc::new(service), listener, access)?;
+    let ready = json!({ "ready": true, "endpoint": endpoint.url() });
     let served = signals.received_after(&ready).await;
-    server.stop().await;
+    endpoint.stop().await;
     Ok(served?)
 }
 

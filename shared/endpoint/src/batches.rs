@@ -78,7 +78,7 @@ pub(crate) async fn write(
     };
     let written = join_all(singles.iter().map(|write| write_of_batch(upstream, write, &options)));
     let (others, written) = futures_util::join!(others, written);
-    merged(others?, singles, written)
+    Ok(merged(others?, singles, written))
 }
 
 async fn write_of_batch(
@@ -263,9 +263,9 @@ fn merged(
     others: Option<Answer>,
     singles: Vec<BatchWrite<'_>>,
     written: Vec<Result<Answer, Refusal>>,
-) -> Result<Answer, Refusal> {
+) -> Answer {
     if let Some(others) = others.as_ref().filter(|others| !others.is_success()) {
-        return Ok(others.clone());
+        return others.clone();
     }
     let mut members = others.as_ref().map(Answer::members).unwrap_or_default();
     let mut unprocessed = members.remove("UnprocessedItems").unwrap_or_else(|| json!({}));
@@ -288,7 +288,7 @@ fn merged(
             merge(&mut unprocessed, json!({ write.table: [{ write.form: write.request }] }));
         } else {
             // As a batch is refused for one of its writes.
-            return Ok(answer);
+            return answer;
         }
         last = Some(answer);
     }
@@ -297,11 +297,11 @@ fn merged(
         && others.is_none()
         && let Some(last) = last
     {
-        return Ok(last);
+        return last;
     }
     members.insert("UnprocessedItems".to_owned(), unprocessed);
     let answer = others.or(last).unwrap_or_else(|| Answer::own(200, String::new()));
-    Ok(Answer { status: 200, ..answer }.with_body(members))
+    Answer { status: 200, ..answer }.with_body(members)
 }
 
 /// Adds what a single write consumed to what the batch has of its table.

@@ -33,7 +33,7 @@ pub(crate) async fn page(
     let partition = if of_collection {
         // Without a partition key DynamoDB says what is wrong.
         let Some(value) = queried(table, &body) else { return upstream.pass(call).await };
-        match table.partition(value)? {
+        match ManagedTable::partition(value)? {
             Some(partition) => Some(partition),
             None => return upstream.pass(call).await,
         }

@@ -54,11 +54,11 @@ impl ManagedTable {
 
     /// The collection of an item or a key. `None` where the key is none that DynamoDB takes for this table: it says what is wrong.
     pub(crate) fn partition_of(&self, item: &Members) -> Result<Option<PartitionKey>, Refusal> {
-        item.get(self.partition_key_name()).map_or(Ok(None), |value| self.partition(value))
+        item.get(self.partition_key_name()).map_or(Ok(None), Self::partition)
     }
 
     /// The collection whose key is this value.
-    pub(crate) fn partition(&self, value: &Value) -> Result<Option<PartitionKey>, Refusal> {
+    pub(crate) fn partition(value: &Value) -> Result<Option<PartitionKey>, Refusal> {
         let text = value.as_object().filter(|members| members.len() == 1);
         let text = text.and_then(|members| members.get("S")?.as_str());
         let Some(text) = text.filter(|text| (1..=MAX_KEY_BYTES).contains(&text.len())) else {

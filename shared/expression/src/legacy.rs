@@ -41,7 +41,7 @@ pub fn expected(
             )),
         }
     });
-    joined(conditions.collect::<Result<Vec<_>, _>>()?, operator)
+    joined(&conditions.collect::<Result<Vec<_>, _>>()?, operator)
 }
 
 /// `QueryFilter` or `ScanFilter` as a filter; `None` where it drops nothing.
@@ -57,7 +57,7 @@ pub fn filter(
         let name = into.name(attribute);
         comparison(&name, entry, into)
     });
-    joined(conditions.collect::<Result<Vec<_>, _>>()?, operator)
+    joined(&conditions.collect::<Result<Vec<_>, _>>()?, operator)
 }
 
 /// `KeyConditions` as a key condition.
@@ -154,18 +154,13 @@ const OPERATORS: [&str; 13] = [
     "BETWEEN",
 ];
 
-fn joined(conditions: Vec<String>, operator: Option<&str>) -> Result<Option<String>, LegacyError> {
+fn joined(conditions: &[String], operator: Option<&str>) -> Result<Option<String>, LegacyError> {
     let word = match operator {
         None | Some("AND") => " AND ",
         Some("OR") => " OR ",
         Some(other) => return Err(invalid("Unsupported ConditionalOperator: ", other)),
     };
-    // A range has an AND of its own.
-    let conditions = conditions.into_iter().map(|text| match text.contains(" BETWEEN ") {
-        true if word == " OR " => format!("({text})"),
-        _ => text,
-    });
-    let text = conditions.collect::<Vec<_>>().join(word);
+    let text = conditions.join(word);
     Ok((!text.is_empty()).then_some(text))
 }
 
