@@ -89,11 +89,10 @@ fn without_names(message: &str) -> String {
     for sign in message.chars() {
         match (closing, sign) {
             (Some(end), _) if sign == end => closing = None,
-            (Some(_), _) => {}
+            (Some(_), _) | (None, '0'..='9') => {}
             (None, '{') => closing = Some('}'),
             (None, '[') => closing = Some(']'),
             (None, '"' | '\'') => closing = Some(sign),
-            (None, '0'..='9') => {}
             (None, _) => kept.push(sign),
         }
     }

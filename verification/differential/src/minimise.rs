@@ -43,7 +43,7 @@ impl Smallest<'_> {
         self.runs += 1;
         let failed = run(&program, self.runs, self.sides, &mut Tally::default()).await?;
         let wanted = |failure: &Failure| failure.exchange.kind() == self.failure.exchange.kind();
-        let Some(failure) = failed.filter(wanted) else { return Ok(false) };
+        let Some(failure) = failed.into_iter().find(wanted) else { return Ok(false) };
         (self.program, self.failure) = (program, failure);
         Ok(true)
     }

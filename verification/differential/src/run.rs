@@ -54,42 +54,32 @@ pub struct Failure {
     pub exchange: Box<Exchange>,
 }
 
-/// Runs a program. `run` tells it from all other runs on these sides.
+/// Runs a program, as far as both sides have the same items, and returns what nothing permits. `run` tells it from all other runs on these sides.
 pub async fn run(
     program: &Program,
     run: u64,
     sides: Sides<'_>,
     tally: &mut Tally,
-) -> io::Result<Option<Failure>> {
+) -> io::Result<Vec<Failure>> {
     sides.plain.begin(Setting::Cold, false).await?;
     sides.other.begin(sides.setting, program.is_owned).await?;
     tally.programs += 1;
+    let mut failures = Vec::new();
     let mut before: Option<Exchange> = None;
     for (index, step) in program.steps.iter().enumerate() {
         let exchange = exchange(step, run, sides, before.as_ref()).await;
         tally.count(&exchange);
-        if !exchange.agrees() {
-            let Some(row) = permitted(&exchange) else {
-                return Ok(Some(Failure { step: index, exchange: Box::new(exchange) }));
-            };
-            *tally.rows.entry(row).or_default() += 1;
-            if exchange.parts() {
-                return Ok(None);
-            }
+        tally.judge(index, &exchange, &mut failures);
+        if !exchange.agrees() && exchange.parts() {
+            return Ok(failures);
         }
         before = Some(exchange);
     }
-    let all =
-        Step { operation: "Scan".to_owned(), body: json!({ "TableName": TABLE }), goes_on: false };
+    let body = json!({ "TableName": TABLE });
+    let all = Step { operation: "Scan".to_owned(), body, goes_on: false };
     let exchange = exchange(&all, run, sides, None).await;
-    if exchange.agrees() {
-        return Ok(None);
-    }
-    if let Some(row) = permitted(&exchange) {
-        *tally.rows.entry(row).or_default() += 1;
-        return Ok(None);
-    }
-    Ok(Some(Failure { step: program.steps.len(), exchange: Box::new(exchange) }))
+    tally.judge(program.steps.len(), &exchange, &mut failures);
+    Ok(failures)
 }
 
 async fn exchange(step: &Step, run: u64, sides: Sides<'_>, before: Option<&Exchange>) -> Exchange {
@@ -117,6 +107,17 @@ impl Tally {
         count.met += 1;
         count.succeeded += u64::from(exchange.plain.status == 200);
         count.by_condition += u64::from(by_condition.contains(&exchange.plain.exception()));
+    }
+
+    /// Counts the row that permits the answers to differ, or adds the step to the failures.
+    fn judge(&mut self, step: usize, exchange: &Exchange, failures: &mut Vec<Failure>) {
+        if exchange.agrees() {
+            return;
+        }
+        match permitted(exchange) {
+            Some(row) => *self.rows.entry(row).or_default() += 1,
+            None => failures.push(Failure { step, exchange: Box::new(exchange.clone()) }),
+        }
     }
 
     /// Adds what others counted.

@@ -18,8 +18,8 @@ async fn first_failure(
     let sides = Sides { plain, other, setting: Setting::Cold };
     for seed in 0..programs {
         let whole = program(seed);
-        let failure = run(&whole, seed, sides, tally).await.expect("the engine runs");
-        if let Some(failure) = failure {
+        let failures = run(&whole, seed, sides, tally).await.expect("the engine runs");
+        if let Some(failure) = failures.into_iter().next() {
             let small = minimise(&whole, failure, programs, sides).await;
             return Some(small.expect("the engine runs"));
         }
@@ -60,7 +60,8 @@ async fn every_fault_is_found_and_its_program_made_small() {
         let found = first_failure(&plain, &side, ENOUGH, &mut Tally::default()).await;
         let (small, failure) = found.unwrap_or_else(|| panic!("{mutation:?} was not found"));
         println!("{mutation:?}, seed {}:\n{}{failure}\n", small.seed, small.to_curl());
-        assert!(small.steps.len() <= 4, "{mutation:?}: {}", small.to_curl());
+        // An empty page that is not the last may take as many items as its limit.
+        assert!(small.steps.len() <= 8, "{mutation:?}: {}", small.to_curl());
     }
 }
 
