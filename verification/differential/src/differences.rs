@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use serde_json::{Map, Value};
 
 use crate::exchange::Exchange;
+use crate::table::LOOKALIKE;
 
 /// One permitted difference: a row of docs/COMPATIBILITY.md.
 #[derive(Debug)]
@@ -218,39 +219,50 @@ fn long_keys(exchange: &Exchange) -> bool {
     let is_long = any_key(&exchange.request, &|name, value| {
         name == "pk" && value["S"].as_str().is_some_and(|key| key.len() > 2_000)
     });
-    is_long && is_refused_by_other(exchange)
+    is_long && is_own_refusal(exchange)
 }
 
 /// Wherever a name stands: as an attribute, behind a placeholder, in a text or as a key.
 fn reserved_names(exchange: &Exchange) -> bool {
+    let is_own = |text: &Value| text.as_str().is_some_and(|text| text.starts_with("_ds_"));
     let is_reserved = any_key(&exchange.request, &|name, value| {
-        let is_key = name == "pk" && value["S"].as_str().is_some_and(|key| key.starts_with("_ds_"));
         let text = value.as_str().unwrap_or_default();
-        let in_text = name.ends_with("Expression") && text.contains("_ds_");
-        is_key || in_text || name.starts_with("_ds_") || text.starts_with("_ds_")
+        name.starts_with("_ds_")
+            || name == "pk" && is_own(&value["S"])
+            || name.starts_with('#') && is_own(value)
+            || name.ends_with("Expression") && text.contains("_ds_")
     });
-    is_reserved && is_refused_by_other(exchange)
+    is_reserved && is_own_refusal(exchange)
 }
 
-/// Only the order of the items of a whole page differs, which is that of physical keys.
+/// Only the order of the items of a whole page differs, which is that of physical keys. A segment has others of such a key.
 fn lookalike_keys(exchange: &Exchange) -> bool {
-    is_whole_page(exchange) && is_page_with(exchange, 0)
+    if exchange.request.get("Segment").is_none() {
+        return is_page_with(exchange, 0);
+    }
+    let others = [&exchange.plain, &exchange.other].map(|answer| {
+        let items = answer.body.get("Items").and_then(Value::as_array);
+        let is_other = |item: &&Value| item["pk"]["S"].as_str().is_some_and(|key| key != LOOKALIKE);
+        let mut others = items.into_iter().flatten().filter(is_other).collect::<Vec<_>>();
+        others.sort_by_cached_key(|item| item.to_string());
+        (answer.status, others)
+    });
+    exchange.operation == "Scan" && others[0] == others[1] && others[0].0 == 200
 }
 
 /// Only one item more was looked at.
 fn own_item(exchange: &Exchange) -> bool {
-    is_whole_page(exchange) && exchange.operation == "Scan" && is_page_with(exchange, 1)
+    exchange.operation == "Scan" && is_page_with(exchange, 1)
 }
 
-fn is_whole_page(exchange: &Exchange) -> bool {
-    let Exchange { operation, request, .. } = exchange;
-    let part =
-        ["Limit", "Segment", "ExclusiveStartKey"].iter().any(|name| request.get(name).is_some());
-    ["Query", "Scan"].contains(&operation.as_str()) && !part
-}
-
-/// Whether the other page has the items of the plain one in some order, and so many more were scanned.
+/// Whether the other page has the items of the plain one in some order, and so many more were scanned. A page that is a part of
+/// another has an order to keep.
 fn is_page_with(exchange: &Exchange, more: u64) -> bool {
+    let Exchange { operation, request, .. } = exchange;
+    let is_part = ["Limit", "ExclusiveStartKey"].iter().any(|name| request.get(name).is_some());
+    if is_part || !["Query", "Scan"].contains(&operation.as_str()) {
+        return false;
+    }
     let mut both = exchange.clone();
     for answer in [&mut both.plain, &mut both.other] {
         if let Some(items) = answer.body.get_mut("Items").and_then(Value::as_array_mut) {
@@ -301,21 +313,28 @@ fn long_expressions(exchange: &Exchange) -> bool {
 
 fn partiql(exchange: &Exchange) -> bool {
     let operations = ["ExecuteStatement", "BatchExecuteStatement", "ExecuteTransaction"];
-    operations.contains(&exchange.operation.as_str()) && is_refused_by_other(exchange)
+    operations.contains(&exchange.operation.as_str()) && is_own_refusal(exchange)
 }
 
 /// A member that the operation does not have, which DynamoDB ignores.
 fn unknown_parameters(exchange: &Exchange) -> bool {
-    let is_known = |name: &String| members_of(&exchange.operation).contains(&name.as_str());
+    let known = members_of(&exchange.operation);
+    let is_known = |name: &String| known.is_empty() || known.contains(&name.as_str());
     let members = exchange.request.as_object().into_iter().flat_map(Map::keys);
     members.filter(|name| !is_known(name)).count() > 0 && is_refused_by_other(exchange)
 }
 
 fn settings_of_tables(exchange: &Exchange) -> bool {
-    exchange.operation == "UpdateTimeToLive" && is_refused_by_other(exchange)
+    exchange.operation == "UpdateTimeToLive" && is_own_refusal(exchange)
 }
 
-/// The other side refuses the request by a validation of its own.
+/// The other side refuses the request in words that are not DynamoDB's.
+fn is_own_refusal(exchange: &Exchange) -> bool {
+    let message = exchange.other.body["message"].as_str().unwrap_or_default();
+    is_refused_by_other(exchange) && message.starts_with("dynashard: ")
+}
+
+/// The other side refuses the request as invalid.
 fn is_refused_by_other(exchange: &Exchange) -> bool {
     exchange.exceptions()[1] == "ValidationException"
 }
@@ -356,9 +375,10 @@ fn members_of(operation: &str) -> Vec<&'static str> {
         "BatchGetItem" => &["RequestItems ReturnConsumedCapacity"],
         "BatchWriteItem" => &["RequestItems ReturnConsumedCapacity ReturnItemCollectionMetrics"],
         "TransactGetItems" => &["TransactItems ReturnConsumedCapacity"],
-        _ => {
+        "TransactWriteItems" => {
             &["TransactItems ClientRequestToken ReturnConsumedCapacity ReturnItemCollectionMetrics"]
         }
+        _ => &[],
     };
     own.iter().flat_map(|names| names.split_whitespace()).collect()
 }

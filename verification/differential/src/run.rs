@@ -6,7 +6,7 @@ use std::io;
 
 use serde_json::{Value, json};
 
-use crate::differences::permitted;
+use crate::differences::{DIFFERENCES, permitted};
 use crate::exchange::Exchange;
 use crate::program::{Program, Step};
 use crate::side::{Setting, Side};
@@ -30,7 +30,7 @@ pub struct Tally {
     pub programs: u64,
     /// How often each operation was met.
     pub operations: BTreeMap<String, Count>,
-    /// The rows of [`DIFFERENCES`](crate::DIFFERENCES) that were met, and how often.
+    /// The rows of [`DIFFERENCES`] that were met, and how often.
     pub rows: BTreeMap<&'static str, u64>,
 }
 
@@ -136,7 +136,7 @@ impl Tally {
 
     /// The rows that answers can show and that no program met.
     pub fn unmet(&self) -> BTreeSet<&'static str> {
-        let shown = crate::DIFFERENCES.iter().filter(|row| row.permits.is_some());
+        let shown = DIFFERENCES.iter().filter(|row| row.permits.is_some());
         shown.map(|row| row.name).filter(|name| !self.rows.contains_key(name)).collect()
     }
 }

@@ -15,7 +15,7 @@ pub const GLOBAL_INDEX: &str = "by-s";
 pub const PARTITIONS: [&str; 3] = ["hot", "cold", "odd"];
 
 /// The last of them as it is in those programs ([`with_lookalike`]).
-const LOOKALIKE: &str = "odd#~1";
+pub(crate) const LOOKALIKE: &str = "odd#~1";
 
 /// The sort keys.
 pub const SORTS: [&str; 8] = [" ", "a", "a1", "a2", "b", "b#~1", "c/1", "\u{fc}"];

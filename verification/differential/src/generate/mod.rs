@@ -59,7 +59,7 @@ fn scan_whole(step: &mut Step) {
     with_lookalike(&mut step.body);
     let is_of_table = step.operation == "Scan" || step.body["IndexName"] == json!(GLOBAL_INDEX);
     if let (true, Some(members)) = (is_of_table, step.body.as_object_mut()) {
-        for name in ["Limit", "Segment", "TotalSegments", "ExclusiveStartKey"] {
+        for name in ["Limit", "ExclusiveStartKey"] {
             members.remove(name);
         }
         step.goes_on = false;
