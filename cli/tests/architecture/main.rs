@@ -30,6 +30,16 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("dynashard-testkit", &["dynashard-core", "dynashard-keys"]),
     ("dynashard-limits", &["dynashard-keys"]),
     ("dynashard-simulation", &["dynashard-core", "dynashard-keys", "dynashard-testkit"]),
+    (
+        "dynashard-differential",
+        &[
+            "dynashard-aws-operator",
+            "dynashard-core",
+            "dynashard-endpoint",
+            "dynashard-keys",
+            "dynashard-testkit",
+        ],
+    ),
     ("dynashard-model", &[]),
     ("dynashard-lambda", &["dynashard-api", "dynashard-aws", "dynashard-core", "dynashard-keys"]),
     (

@@ -10,6 +10,7 @@ use crate::call::{Answer, Call};
 use crate::document::Members;
 use crate::guard::showing_generation;
 use crate::items::{self, Attempt, attempts};
+use crate::parameters;
 use crate::refusal::Refusal;
 use crate::table::ManagedTable;
 use crate::upstream::{Upstream, long_deadline, refused};
@@ -57,6 +58,7 @@ pub(crate) async fn write(
         return upstream.pass(call).await;
     }
     let all = tables.values().filter_map(Value::as_array).map(Vec::len).sum::<usize>();
+    parameters::check("BatchWriteItem", &body)?;
     // DynamoDB refuses such a batch as a whole, in its own words.
     if all > MAX_WRITES || all == 0 {
         return upstream.pass(call).await;
@@ -118,6 +120,7 @@ pub(crate) async fn get(
         found.extend(upstream.table(name)?.map(|table| (name, table)));
     }
     let Some((_, first)) = found.first() else { return upstream.pass(call).await };
+    parameters::check("BatchGetItem", &body)?;
     let deadline = long_deadline(first);
     let (body, found) = (&body, &found);
     attempts(first, deadline, || async move {

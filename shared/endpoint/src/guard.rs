@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use crate::document::Members;
 use crate::refusal::Refusal;
 use crate::table::ManagedTable;
+use crate::value;
 
 /// What a write does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -109,6 +110,7 @@ pub(crate) fn guarded(
             table.put_at(image, terms);
         }
         if verb == Verb::Put {
+            value::check_movable(image)?;
             image.extend(own_attributes(terms, version));
         }
     }

@@ -21,6 +21,7 @@ mod guard;
 mod items;
 mod metrics;
 mod pages;
+mod parameters;
 mod refusal;
 mod server;
 mod service;

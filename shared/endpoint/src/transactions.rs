@@ -12,6 +12,7 @@ use crate::call::{Answer, Call};
 use crate::document::Members;
 use crate::guard::{Verb, guarded, showing_generation};
 use crate::items::{Attempt, attempts, partition_of, terms_of};
+use crate::parameters;
 use crate::refusal::Refusal;
 use crate::table::ManagedTable;
 use crate::upstream::{Upstream, long_deadline, refused};
@@ -41,6 +42,7 @@ pub(crate) async fn write(
     body: Members,
 ) -> Result<Answer, Refusal> {
     let Some(first) = first_managed(upstream, &body)? else { return upstream.pass(call).await };
+    parameters::check("TransactWriteItems", &body)?;
     // DynamoDB refuses such a transaction as a whole, in its own words.
     let actions = body.get("TransactItems").and_then(Value::as_array).map_or(0, Vec::len);
     if actions > MAX_ACTIONS {
@@ -88,6 +90,7 @@ pub(crate) async fn get(
     body: Members,
 ) -> Result<Answer, Refusal> {
     let Some(first) = first_managed(upstream, &body)? else { return upstream.pass(call).await };
+    parameters::check("TransactGetItems", &body)?;
     let deadline = long_deadline(first);
     let body = &body;
     attempts(first, deadline, || async move {

@@ -10,6 +10,28 @@ use crate::document::Members;
 use crate::refusal::Refusal;
 use crate::table::ManagedTable;
 
+/// Refuses an item that is too large to be moved: with what a move adds it would be above what DynamoDB takes.
+pub(crate) fn check_movable(item: &Members) -> Result<(), Refusal> {
+    // Its text is never shorter than what is stored.
+    if serde_json::to_string(item).map_or(0, |text| text.len()) <= MAX_ITEM_BYTES - MOVE_BYTES {
+        return Ok(());
+    }
+    let mut bytes = 0;
+    for (name, value) in item {
+        // What is no value DynamoDB refuses, in its own words.
+        bytes += name.len() + size(value, 0).unwrap_or_default();
+    }
+    if bytes <= MAX_ITEM_BYTES - MOVE_BYTES || bytes > MAX_ITEM_BYTES {
+        return Ok(());
+    }
+    Err(Refusal::validation(
+        "dynashard: item_too_large: the item is above 399 KB, so that it could not be moved to another shard",
+    ))
+}
+
+/// What is left of the largest item for what a move adds.
+const MOVE_BYTES: usize = 1 << 10;
+
 /// The largest item (DynamoDB Developer Guide, "Quotas").
 const MAX_ITEM_BYTES: usize = 400 << 10;
 

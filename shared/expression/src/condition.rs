@@ -78,7 +78,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_is_refused_or_stays_in_a_conjunction(text in r#"([()]|.|\PC| OR |a = :a){0,12}"#) {
+        fn any_text_is_refused_or_stays_in_a_conjunction(text in r"([()]|.|\PC| OR |a = :a){0,12}") {
             let Ok(wrapped) = wrap(GUARD, Some(&text)) else { return Ok(()) };
             let rest = wrapped.strip_prefix(GUARD).and_then(|rest| rest.strip_prefix(" AND "));
             let mut depth = 0_usize;

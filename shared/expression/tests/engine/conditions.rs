@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use crate::check;
 use crate::store::{Outcome, Store, members};
-use crate::values::{ATTRIBUTES, attributes, raw, soup, value};
+use crate::values::{ATTRIBUTES, attributes, soup, value};
 
 /// Does not hold of an item with a `g`.
 const GUARD: &str = "attribute_not_exists(g)";

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use crate::check;
 use crate::store::{Outcome, Store, members};
-use crate::values::{attributes, raw, soup};
+use crate::values::{attributes, soup};
 
 const PIECES: &[&str] = &[
     "SET aa = :n",

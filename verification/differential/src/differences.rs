@@ -1,0 +1,384 @@
+//! What an endpoint may answer otherwise than DynamoDB. docs/COMPATIBILITY.md is written from this table.
+
+use std::fmt::Write as _;
+
+use serde_json::{Map, Value};
+
+use crate::exchange::Exchange;
+use crate::table::LOOKALIKE;
+
+/// One permitted difference: a row of docs/COMPATIBILITY.md.
+#[derive(Debug)]
+pub struct Difference {
+    /// By what the counts of programs name it.
+    pub name: &'static str,
+    /// What differs.
+    pub what: &'static str,
+    /// For which collections, and when.
+    pub when: &'static str,
+    /// What operators can do about it, if anything.
+    pub what_to_do: &'static str,
+    /// Whether two answers differ in this way. Rows without it are those that no answer shows.
+    pub permits: Option<fn(&Exchange) -> bool>,
+}
+
+/// All of them. Those of collections with several shards come with the shards.
+pub const DIFFERENCES: &[Difference] = &[
+    Difference {
+        name: "unchanged writes",
+        what: "A write that changes nothing makes a stream record and a write of each index with all attributes, since \
+               `_ds_v` changes",
+        when: "always",
+        what_to_do: "Compare images",
+        permits: Some(unchanged_writes),
+    },
+    Difference {
+        name: "item bytes",
+        what: "Items take 16 to 30 bytes more (`_ds_v`, `_ds_g`, the suffix of the key): at the edge of 1 KB, a unit more",
+        when: "always",
+        what_to_do: "",
+        permits: Some(item_bytes),
+    },
+    Difference {
+        name: "largest item",
+        what: "Items above 399 KB are refused. One that an update takes into the last 30 bytes below 400 KB cannot move, and \
+               its reshard waits until it shrinks",
+        when: "always",
+        what_to_do: "The log names the item",
+        permits: Some(largest_item),
+    },
+    Difference {
+        name: "long keys",
+        what: "Partition keys above 2,000 bytes are refused",
+        when: "always",
+        what_to_do: "Rename before adopting",
+        permits: Some(long_keys),
+    },
+    Difference {
+        name: "reserved names",
+        what: "Partition keys and attributes that begin with `_ds_` are refused",
+        when: "always",
+        what_to_do: "Rename before adopting",
+        permits: Some(reserved_names),
+    },
+    Difference {
+        name: "lookalike keys",
+        what: "Partition keys that end in the separator and digits are held under a key with a suffix, so they have another place, \
+               and another segment, in a Scan and in the ties of a global index",
+        when: "always",
+        what_to_do: "",
+        permits: Some(lookalike_keys),
+    },
+    Difference {
+        name: "own item",
+        what: "The table holds an item that says to which stack it belongs. A Scan hides it, but counts it in `ScannedCount` and in \
+               `Limit`, and a page may end at it",
+        when: "always",
+        what_to_do: "",
+        permits: Some(own_item),
+    },
+    Difference {
+        name: "legacy errors",
+        what: "Errors of legacy parameters speak of expressions",
+        when: "always",
+        what_to_do: "",
+        permits: Some(legacy_errors),
+    },
+    Difference {
+        name: "batches",
+        what: "BatchWriteItem is single writes: a fault of an index key or of a size that only DynamoDB sees may leave others \
+               written",
+        when: "always",
+        what_to_do: "",
+        permits: Some(batches),
+    },
+    Difference {
+        name: "long expressions",
+        what: "Expressions above 3.9 KB, or of more than 296 operators, are refused",
+        when: "always",
+        what_to_do: "",
+        permits: Some(long_expressions),
+    },
+    Difference {
+        name: "PartiQL",
+        what: "PartiQL is refused",
+        when: "always",
+        what_to_do: "Use expressions",
+        permits: Some(partiql),
+    },
+    Difference {
+        name: "unknown parameters",
+        what: "Parameters that are new to DynamoDB are refused until they are known",
+        when: "always",
+        what_to_do: "Upgrade",
+        permits: Some(unknown_parameters),
+    },
+    Difference {
+        name: "settings of tables",
+        what: "UpdateTimeToLive and DeleteTable of managed tables are refused; global tables cannot be managed",
+        when: "always",
+        what_to_do: "`dynashard settings`, `adopt --leave`",
+        permits: Some(settings_of_tables),
+    },
+    Difference {
+        name: "unknown fates",
+        what: "A write of unknown fate is 500, and one that had no lease any more is 503",
+        when: "always",
+        what_to_do: "SDKs repeat",
+        permits: None,
+    },
+    Difference {
+        name: "other tables",
+        what: "Tables without a sort key, with a partition key that is not `S`, or with a sort key of type `B`, and those of \
+               the placement `random`, cannot be managed",
+        when: "always",
+        what_to_do: "They pass unsharded",
+        permits: None,
+    },
+    Difference {
+        name: "one hop",
+        what: "There is one hop more, and the credentials are the endpoint's",
+        when: "always",
+        what_to_do: "",
+        permits: None,
+    },
+];
+
+/// The page that lists them.
+pub fn page() -> String {
+    let mut page = "# Compatibility\n\nA collection of one shard is DynamoDB's own: the same request, the same answer and \
+                    order, but for the rows below. Whatever is not supported is refused, never ignored.\n\n\
+                    `verification/differential` writes this page, and sends random programs to the endpoint and to \
+                    DynamoDB's engine: an answer that differs in another way fails, and so does a row that no program \
+                    meets. What no answer can show is marked.\n\n\
+                    | What differs | When | What to do | Shown by answers |\n|---|---|---|---|\n"
+        .to_owned();
+    for Difference { what, when, what_to_do, permits, .. } in DIFFERENCES {
+        let shown = if permits.is_some() { "yes" } else { "no" };
+        writeln!(page, "| {what} | {when} | {what_to_do} | {shown} |").expect("a string");
+    }
+    page
+}
+
+/// The row that permits the two answers to differ, if one does.
+pub(crate) fn permitted(exchange: &Exchange) -> Option<&'static str> {
+    let permits = |row: &&Difference| row.permits.is_some_and(|permits| permits(exchange));
+    DIFFERENCES.iter().find(permits).map(|row| row.name)
+}
+
+/// Only the units of indexes differ, and those of the table do not.
+fn unchanged_writes(exchange: &Exchange) -> bool {
+    let is_write = ["PutItem", "UpdateItem", "BatchWriteItem", "TransactWriteItems"]
+        .contains(&exchange.operation.as_str());
+    let units = |answer: &Value| {
+        let capacity = &answer["ConsumedCapacity"];
+        let one = if capacity.is_array() { &capacity[0] } else { capacity };
+        one["Table"]["CapacityUnits"].as_f64()
+    };
+    let tables = (units(&exchange.plain.body), units(&exchange.other.body));
+    is_write && tables.0.is_some() && tables.0 == tables.1 && item_bytes(exchange)
+}
+
+/// Only units differ: the other side took more, but not more than twice as many, for an item, or a page, is at the edge of a
+/// unit once for each. An index that nothing was written to before may take some.
+fn item_bytes(exchange: &Exchange) -> bool {
+    let (mut plain, mut other) = (exchange.plain.clone(), exchange.other.clone());
+    let units = [&mut plain, &mut other].map(|answer| {
+        let members = answer.body.as_object_mut();
+        members.and_then(|members| members.remove("ConsumedCapacity")).unwrap_or_default()
+    });
+    plain == other && takes_more(&units[0], &units[1])
+}
+
+fn takes_more(plain: &Value, other: &Value) -> bool {
+    match (plain, other) {
+        (Value::Object(plain), Value::Object(other)) => {
+            let known = plain.iter().all(|(name, units)| {
+                other.get(name).is_some_and(|others| takes_more(units, others))
+            });
+            known && other.keys().all(|name| plain.contains_key(name) || name.ends_with("Indexes"))
+        }
+        (Value::Array(plain), Value::Array(other)) => {
+            plain.len() == other.len()
+                && plain.iter().zip(other).all(|(plain, other)| takes_more(plain, other))
+        }
+        _ => match (plain.as_f64(), other.as_f64()) {
+            (Some(plain), Some(other)) => plain <= other && other <= 2.0 * plain.max(1.0),
+            _ => plain == other,
+        },
+    }
+}
+
+/// A size that DynamoDB takes, or says otherwise of, is refused.
+fn largest_item(exchange: &Exchange) -> bool {
+    let is_big = exchange.request.to_string().len() >= 399 * 1_024 - 100;
+    is_big && is_refused_by_other(exchange)
+}
+
+fn long_keys(exchange: &Exchange) -> bool {
+    let is_long = any_key(&exchange.request, &|name, value| {
+        name == "pk" && value["S"].as_str().is_some_and(|key| key.len() > 2_000)
+    });
+    is_long && is_own_refusal(exchange)
+}
+
+/// Wherever a name stands: as an attribute, behind a placeholder, in a text or as a key.
+fn reserved_names(exchange: &Exchange) -> bool {
+    let is_own = |text: &Value| text.as_str().is_some_and(|text| text.starts_with("_ds_"));
+    let is_reserved = any_key(&exchange.request, &|name, value| {
+        let text = value.as_str().unwrap_or_default();
+        name.starts_with("_ds_")
+            || name == "pk" && is_own(&value["S"])
+            || name.starts_with('#') && is_own(value)
+            || name.ends_with("Expression") && text.contains("_ds_")
+    });
+    is_reserved && is_own_refusal(exchange)
+}
+
+/// Only the order of the items of a whole page differs, which is that of physical keys. A segment has others of such a key.
+fn lookalike_keys(exchange: &Exchange) -> bool {
+    if exchange.request.get("Segment").is_none() {
+        return is_page_with(exchange, 0);
+    }
+    let others = [&exchange.plain, &exchange.other].map(|answer| {
+        let items = answer.body.get("Items").and_then(Value::as_array);
+        let is_other = |item: &&Value| item["pk"]["S"].as_str().is_some_and(|key| key != LOOKALIKE);
+        let mut others = items.into_iter().flatten().filter(is_other).collect::<Vec<_>>();
+        others.sort_by_cached_key(ToString::to_string);
+        (answer.status, others)
+    });
+    exchange.operation == "Scan" && others[0] == others[1] && others[0].0 == 200
+}
+
+/// Only one item more was looked at.
+fn own_item(exchange: &Exchange) -> bool {
+    exchange.operation == "Scan" && is_page_with(exchange, 1)
+}
+
+/// Whether the other page has the items of the plain one in some order, and so many more were scanned. A page that is a part of
+/// another has an order to keep.
+fn is_page_with(exchange: &Exchange, more: u64) -> bool {
+    let Exchange { operation, request, .. } = exchange;
+    let is_part = ["Limit", "ExclusiveStartKey"].iter().any(|name| request.get(name).is_some());
+    if is_part || !["Query", "Scan"].contains(&operation.as_str()) {
+        return false;
+    }
+    let mut both = exchange.clone();
+    for answer in [&mut both.plain, &mut both.other] {
+        if let Some(items) = answer.body.get_mut("Items").and_then(Value::as_array_mut) {
+            items.sort_by_cached_key(Value::to_string);
+        }
+    }
+    if let Some(scanned) = both.plain.body.get_mut("ScannedCount") {
+        *scanned = Value::from(scanned.as_u64().unwrap_or_default() + more);
+    }
+    item_bytes(&both)
+}
+
+/// Both refuse a request with legacy parameters, in words of their own.
+fn legacy_errors(exchange: &Exchange) -> bool {
+    let legacy = [
+        "Expected",
+        "AttributeUpdates",
+        "KeyConditions",
+        "QueryFilter",
+        "ScanFilter",
+        "AttributesToGet",
+        "ConditionalOperator",
+    ];
+    any_key(&exchange.request, &|name, _| legacy.contains(&name))
+        && exchange.exceptions() == ["ValidationException"; 2]
+}
+
+/// An item that an index refuses has left others written, which `Left` says.
+fn batches(exchange: &Exchange) -> bool {
+    let wrong = |name: &str, value: &Value| match name {
+        "n" => value.get("N").is_none(),
+        "s" => value["S"].as_str().is_none_or(str::is_empty),
+        _ => false,
+    };
+    exchange.operation == "BatchWriteItem"
+        && any_key(&exchange.request, &wrong)
+        && exchange.exceptions() == ["ValidationException"; 2]
+}
+
+fn long_expressions(exchange: &Exchange) -> bool {
+    let is_long = any_key(&exchange.request, &|name, value| {
+        let text = value.as_str().unwrap_or_default();
+        name.ends_with("Expression")
+            && (text.len() > 3_900 || text.matches('=').count() + text.matches("<>").count() > 145)
+    });
+    is_long && is_refused_by_other(exchange)
+}
+
+fn partiql(exchange: &Exchange) -> bool {
+    let operations = ["ExecuteStatement", "BatchExecuteStatement", "ExecuteTransaction"];
+    operations.contains(&exchange.operation.as_str()) && is_own_refusal(exchange)
+}
+
+/// A member that the operation does not have, which DynamoDB ignores.
+fn unknown_parameters(exchange: &Exchange) -> bool {
+    let known = members_of(&exchange.operation);
+    let is_known = |name: &String| known.is_empty() || known.contains(&name.as_str());
+    let members = exchange.request.as_object().into_iter().flat_map(Map::keys);
+    members.filter(|name| !is_known(name)).count() > 0 && is_refused_by_other(exchange)
+}
+
+fn settings_of_tables(exchange: &Exchange) -> bool {
+    exchange.operation == "UpdateTimeToLive" && is_own_refusal(exchange)
+}
+
+/// The other side refuses the request in words that are not DynamoDB's.
+fn is_own_refusal(exchange: &Exchange) -> bool {
+    let message = exchange.other.body["message"].as_str().unwrap_or_default();
+    is_refused_by_other(exchange) && message.starts_with("dynashard: ")
+}
+
+/// The other side refuses the request as invalid.
+fn is_refused_by_other(exchange: &Exchange) -> bool {
+    exchange.exceptions()[1] == "ValidationException"
+}
+
+/// Whether any member, at any depth, is such a one.
+fn any_key(value: &Value, is_meant: &dyn Fn(&str, &Value) -> bool) -> bool {
+    match value {
+        Value::Object(members) => {
+            members.iter().any(|(name, inner)| is_meant(name, inner) || any_key(inner, is_meant))
+        }
+        Value::Array(elements) => elements.iter().any(|inner| any_key(inner, is_meant)),
+        _ => false,
+    }
+}
+
+/// The members of an operation's request.
+fn members_of(operation: &str) -> Vec<&'static str> {
+    const EXPRESSIONS: &str = "TableName ExpressionAttributeNames ExpressionAttributeValues ReturnConsumedCapacity \
+                               ConditionalOperator";
+    const WRITES: &str = "ConditionExpression Expected ReturnValues ReturnItemCollectionMetrics \
+                          ReturnValuesOnConditionCheckFailure";
+    const PAGES: &str = "FilterExpression ProjectionExpression AttributesToGet Select Limit ExclusiveStartKey IndexName \
+                         ConsistentRead";
+    let own: &[&str] = match operation {
+        "PutItem" => &[EXPRESSIONS, WRITES, "Item"],
+        "UpdateItem" => &[EXPRESSIONS, WRITES, "Key UpdateExpression AttributeUpdates"],
+        "DeleteItem" => &[EXPRESSIONS, WRITES, "Key"],
+        "GetItem" => &[
+            "TableName Key ExpressionAttributeNames ReturnConsumedCapacity",
+            "ProjectionExpression AttributesToGet ConsistentRead",
+        ],
+        "Query" => &[
+            EXPRESSIONS,
+            PAGES,
+            "KeyConditionExpression KeyConditions QueryFilter ScanIndexForward",
+        ],
+        "Scan" => &[EXPRESSIONS, PAGES, "ScanFilter Segment TotalSegments"],
+        "BatchGetItem" => &["RequestItems ReturnConsumedCapacity"],
+        "BatchWriteItem" => &["RequestItems ReturnConsumedCapacity ReturnItemCollectionMetrics"],
+        "TransactGetItems" => &["TransactItems ReturnConsumedCapacity"],
+        "TransactWriteItems" => {
+            &["TransactItems ClientRequestToken ReturnConsumedCapacity ReturnItemCollectionMetrics"]
+        }
+        _ => &[],
+    };
+    own.iter().flat_map(|names| names.split_whitespace()).collect()
+}

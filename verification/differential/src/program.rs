@@ -1,0 +1,65 @@
+//! A program: what one seed asks of both sides.
+
+use std::fmt::Write as _;
+
+use serde_json::Value;
+
+/// Operations in their order.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Program {
+    /// From what it was drawn.
+    pub seed: u64,
+    /// Whether the table holds the item that says whose it is. Such a program scans the table as a whole.
+    pub is_owned: bool,
+    /// What it asks.
+    pub steps: Vec<Step>,
+}
+
+/// One operation.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Step {
+    /// Such as `PutItem`.
+    pub operation: String,
+    /// The request, of which a client's token is still to be told from that of other runs ([`Step::request`]).
+    pub body: Value,
+    /// Whether it goes on from where the answer before it ended, if that has a `LastEvaluatedKey`.
+    pub goes_on: bool,
+}
+
+impl Step {
+    /// The request of the run with this number, behind what the side has last answered. A token of an earlier run would
+    /// find that run's answer.
+    pub fn request(&self, run: u64, before: Option<&Value>) -> Value {
+        let mut body = self.body.clone();
+        if let Some(Value::String(token)) = body.get_mut("ClientRequestToken")
+            && !token.is_empty()
+            && token.len() < 20
+        {
+            *token = format!("{token}-{run}");
+        }
+        let start = before.and_then(|answer| answer.get("LastEvaluatedKey"));
+        if let (true, Some(start), Some(members)) = (self.goes_on, start, body.as_object_mut()) {
+            members.insert("ExclusiveStartKey".to_owned(), start.clone());
+        }
+        body
+    }
+}
+
+impl Program {
+    /// A line of curl for each step, for an engine or an endpoint on this machine.
+    pub fn to_curl(&self) -> String {
+        let mut lines = format!("# seed {}\n", self.seed);
+        for step in &self.steps {
+            let goes_on = if step.goes_on { " # goes on behind the last answer" } else { "" };
+            let body = step.body.to_string().replace('\'', r"'\''");
+            let target = format!("X-Amz-Target: DynamoDB_20120810.{}", step.operation);
+            writeln!(
+                lines,
+                "curl -s $ENDPOINT --user a:b --aws-sigv4 aws:amz:us-east-1:dynamodb -H \
+                 'Content-Type: application/x-amz-json-1.0' -H '{target}' -d '{body}'{goes_on}"
+            )
+            .expect("a string takes every text");
+        }
+        lines
+    }
+}

@@ -1,0 +1,166 @@
+//! Runs programs on both sides, and counts what they met.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::io;
+
+use serde_json::{Value, json};
+
+use crate::differences::{DIFFERENCES, permitted};
+use crate::exchange::Exchange;
+use crate::program::{Program, Step};
+use crate::side::{Setting, Side};
+use crate::table::TABLE;
+
+/// The side that is right by definition, and the one that is tested.
+#[derive(Clone, Copy)]
+pub struct Sides<'a> {
+    /// The plain engine.
+    pub plain: &'a dyn Side,
+    /// Who is to answer as it does.
+    pub other: &'a dyn Side,
+    /// How the other's table is kept.
+    pub setting: Setting,
+}
+
+/// What some programs came to.
+#[derive(Debug, Default)]
+pub struct Tally {
+    /// How many programs.
+    pub programs: u64,
+    /// How often each operation was met.
+    pub operations: BTreeMap<String, Count>,
+    /// The rows of [`DIFFERENCES`] that were met, and how often.
+    pub rows: BTreeMap<&'static str, u64>,
+}
+
+/// How often an operation was met, and what became of it on the plain side.
+#[derive(Debug, Default, Clone, Copy)]
+pub struct Count {
+    /// In all.
+    pub met: u64,
+    /// It succeeded.
+    pub succeeded: u64,
+    /// It was refused by a condition.
+    pub by_condition: u64,
+}
+
+/// A difference that nothing permits.
+#[derive(Debug, Clone)]
+pub struct Failure {
+    /// The step at which it was seen, or the number of steps if the tables differ at the end.
+    pub step: usize,
+    /// What was asked and answered there.
+    pub exchange: Box<Exchange>,
+}
+
+/// Runs a program, as far as both sides have the same items, and returns what nothing permits. `run` tells it from all other runs on these sides.
+pub async fn run(
+    program: &Program,
+    run: u64,
+    sides: Sides<'_>,
+    tally: &mut Tally,
+) -> io::Result<Vec<Failure>> {
+    sides.plain.begin(Setting::Cold, false).await?;
+    sides.other.begin(sides.setting, program.is_owned).await?;
+    tally.programs += 1;
+    let mut failures = Vec::new();
+    let mut before: Option<Exchange> = None;
+    for (index, step) in program.steps.iter().enumerate() {
+        let exchange = exchange(step, run, sides, before.as_ref()).await;
+        tally.count(&exchange);
+        tally.judge(index, &exchange, &mut failures);
+        if !exchange.agrees() && exchange.parts() {
+            return Ok(failures);
+        }
+        before = Some(exchange);
+    }
+    let body = json!({ "TableName": TABLE });
+    let all = Step { operation: "Scan".to_owned(), body, goes_on: false };
+    let exchange = exchange(&all, run, sides, None).await;
+    tally.judge(program.steps.len(), &exchange, &mut failures);
+    Ok(failures)
+}
+
+async fn exchange(step: &Step, run: u64, sides: Sides<'_>, before: Option<&Exchange>) -> Exchange {
+    let for_plain = step.request(run, before.map(|before| &before.plain.body));
+    let for_other = step.request(run, before.map(|before| &before.other.body));
+    let mut plain = sides.plain.call(&step.operation, &for_plain).await;
+    let mut other = sides.other.call(&step.operation, &for_other).await;
+    // DynamoDB refuses a batch as a whole. Whether the other side does shows in what is there.
+    if step.operation == "BatchWriteItem" && plain.status == 400 && other.status == 400 {
+        let all = json!({ "TableName": TABLE, "ConsistentRead": true });
+        for (side, answer) in [(sides.plain, &mut plain), (sides.other, &mut other)] {
+            let left = side.call("Scan", &all).await.body;
+            if let Value::Object(members) = &mut answer.body {
+                members.insert("Left".to_owned(), left["Items"].clone());
+            }
+        }
+    }
+    Exchange::new(&step.operation, for_plain, plain, other)
+}
+
+impl Tally {
+    fn count(&mut self, exchange: &Exchange) {
+        let count = self.operations.entry(exchange.operation.clone()).or_default();
+        let by_condition = ["ConditionalCheckFailedException", "TransactionCanceledException"];
+        count.met += 1;
+        count.succeeded += u64::from(exchange.plain.status == 200);
+        count.by_condition += u64::from(by_condition.contains(&exchange.plain.exception()));
+    }
+
+    /// Counts the row that permits the answers to differ, or adds the step to the failures.
+    fn judge(&mut self, step: usize, exchange: &Exchange, failures: &mut Vec<Failure>) {
+        if exchange.agrees() {
+            return;
+        }
+        match permitted(exchange) {
+            Some(row) => *self.rows.entry(row).or_default() += 1,
+            None => failures.push(Failure { step, exchange: Box::new(exchange.clone()) }),
+        }
+    }
+
+    /// Adds what others counted.
+    pub fn add(&mut self, other: Self) {
+        self.programs += other.programs;
+        for (operation, more) in other.operations {
+            let count = self.operations.entry(operation).or_default();
+            count.met += more.met;
+            count.succeeded += more.succeeded;
+            count.by_condition += more.by_condition;
+        }
+        for (row, more) in other.rows {
+            *self.rows.entry(row).or_default() += more;
+        }
+    }
+
+    /// The rows that answers can show and that no program met.
+    pub fn unmet(&self) -> BTreeSet<&'static str> {
+        let shown = DIFFERENCES.iter().filter(|row| row.permits.is_some());
+        shown.map(|row| row.name).filter(|name| !self.rows.contains_key(name)).collect()
+    }
+}
+
+impl fmt::Display for Tally {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{:<20} {:>9} {:>10} {:>13}", "operation", "met", "succeeded", "by condition")?;
+        for (operation, count) in &self.operations {
+            let percent = |part: u64| format!("{} %", part * 100 / count.met.max(1));
+            let (succeeded, by_condition) = (percent(count.succeeded), percent(count.by_condition));
+            writeln!(f, "{operation:<20} {:>9} {succeeded:>10} {by_condition:>13}", count.met)?;
+        }
+        for (row, times) in &self.rows {
+            writeln!(f, "difference {row}: {times}")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Exchange { operation, request, plain, other } = &*self.exchange;
+        writeln!(f, "step {}: {operation} {request}", self.step)?;
+        writeln!(f, "  plain: {} {}", plain.status, plain.body)?;
+        write!(f, "  other: {} {}", other.status, other.body)
+    }
+}
