@@ -5,7 +5,7 @@ use dynashard_aws::owner::OWNER_ID;
 use dynashard_core::{NativeTerms, quoted};
 use dynashard_expression::legacy::{self, LegacyError};
 use dynashard_expression::{
-    Placeholders, either, excess, reserved, with_assignments, with_projected, wrap,
+    Placeholders, either, excess, may_create, reserved, with_assignments, with_projected, wrap,
 };
 use dynashard_keys::RESERVED_PREFIX;
 use serde_json::value::{RawValue, to_raw_value};
@@ -64,6 +64,26 @@ impl Verb {
     }
 }
 
+/// What a write is to be meant for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum On {
+    /// An item, or none.
+    Anything,
+    /// An item alone.
+    AnItem,
+    /// No item: it makes none either, so it needs no version.
+    Nothing,
+}
+
+/// Whether an update only removes, so that DynamoDB makes no item of it where none is.
+pub(crate) fn only_removes(body: &Members) -> bool {
+    let updates = body.get("AttributeUpdates").and_then(Value::as_object);
+    let deletes = |updates: &Members| {
+        !updates.is_empty() && updates.values().all(|update| update["Action"] == "DELETE")
+    };
+    updates.is_some_and(deletes) || text(body.get(UPDATE)).is_some_and(|text| !may_create(text))
+}
+
 /// A write with the guard of these terms in its condition, and this version. Without terms it never happens, and DynamoDB says what
 /// is wrong with it.
 pub(crate) fn guarded(
@@ -71,7 +91,7 @@ pub(crate) fn guarded(
     mut body: Members,
     table: &ManagedTable,
     terms: Option<&NativeTerms>,
-    version: u64,
+    (on, version): (On, u64),
 ) -> Result<Guarded, Refusal> {
     check_forms(&body, verb.expressions(), verb.legacy())?;
     let mut placeholders = take_placeholders(&mut body, verb.expressions(), verb.legacy())?;
@@ -90,7 +110,12 @@ pub(crate) fn guarded(
         None => text(body.get(UPDATE)).map(str::to_owned),
     };
     check_reserved([&condition, &update], &placeholders)?;
-    let guard = guard(table, terms, &mut placeholders);
+    let mut guard = guard(table, terms, &mut placeholders);
+    if on != On::Anything {
+        let function = if on == On::AnItem { "attribute_exists" } else { "attribute_not_exists" };
+        let key = placeholders.name(table.partition_key_name());
+        guard = format!("{guard} AND {function}({key})");
+    }
     match wrap(&guard, condition.as_deref()) {
         // What is empty DynamoDB refuses, in its own words.
         _ if condition.as_deref().is_some_and(|text| text.trim().is_empty()) => {}
@@ -115,7 +140,8 @@ pub(crate) fn guarded(
         }
     }
     if verb == Verb::Update {
-        add_assignments(&mut body, update.as_deref(), terms, version, &mut placeholders)?;
+        let own = if on == On::Nothing { Vec::new() } else { own_attributes(terms, version) };
+        add_assignments(&mut body, update.as_deref(), own, &mut placeholders)?;
     }
     let asked = body.get(ON_FAILURE).and_then(Value::as_str);
     let asked_for_old = asked == Some("ALL_OLD");
@@ -262,12 +288,16 @@ pub(crate) fn own_attributes(terms: Option<&NativeTerms>, version: u64) -> Vec<(
 fn add_assignments(
     body: &mut Members,
     update: Option<&str>,
-    terms: Option<&NativeTerms>,
-    version: u64,
+    own: Vec<(String, Value)>,
     placeholders: &mut Placeholders,
 ) -> Result<(), Refusal> {
-    let own = own_attributes(terms, version).into_iter();
-    let assignments = own.map(|(name, value)| {
+    if own.is_empty() {
+        if let Some(update) = update {
+            body.insert(UPDATE.to_owned(), update.into());
+        }
+        return Ok(());
+    }
+    let assignments = own.into_iter().map(|(name, value)| {
         format!("{} = {}", placeholders.name(&name), placeholders.value(value))
     });
     let assignments = assignments.collect::<Vec<_>>().join(", ");

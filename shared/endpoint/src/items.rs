@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::call::{Answer, Call};
 use crate::document::Members;
-use crate::guard::{Verb, guarded, showing_generation};
+use crate::guard::{On, Verb, guarded, only_removes, showing_generation};
 use crate::refusal::Refusal;
 use crate::table::ManagedTable;
 use crate::upstream::{Upstream, deadline, refused};
@@ -22,6 +22,8 @@ pub(crate) enum Attempt {
     /// What was known was out of date: the same again, by what is known then.
     Again,
 }
+
+const CONDITION_FAILED: &str = "ConditionalCheckFailedException";
 
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
@@ -67,17 +69,33 @@ pub(crate) async fn write(
     let (partition, body) = (&partition, &body);
     attempts(table, deadline, || async move {
         let terms = terms_of(table, partition.as_ref(), deadline).await?;
-        let version = table.requests().draw_version().get();
-        let guarded = guarded(verb, body.clone(), table, terms.as_ref(), version)?;
-        let sent = Value::Object(guarded.body).to_string().into_bytes();
-        let lease = terms.as_ref().map(|terms| terms.lease);
-        let answer = match upstream.exchange(operation, sent, lease).await {
-            Ok(answer) => Answer::from(answer),
-            Err(RawError::LeaseExpired) => return Ok(Attempt::Again),
-            Err(error) => return Err(refused(&error)),
-        };
         let known = partition.as_ref().zip(terms.as_ref());
-        written(table, known, answer, guarded.asked_for_old)
+        // What only removes makes no item, which a version would. So where there is none it is sent again, without one.
+        let ways: &[On] = if verb == Verb::Update && only_removes(body) {
+            &[On::AnItem, On::Nothing]
+        } else {
+            &[On::Anything]
+        };
+        for (at, on) in ways.iter().enumerate() {
+            let version = table.requests().draw_version().get();
+            let guarded = guarded(verb, body.clone(), table, terms.as_ref(), (*on, version))?;
+            let sent = Value::Object(guarded.body).to_string().into_bytes();
+            let lease = terms.as_ref().map(|terms| terms.lease);
+            let answer = match upstream.exchange(operation, sent, lease).await {
+                Ok(answer) => Answer::from(answer),
+                Err(RawError::LeaseExpired) => return Ok(Attempt::Again),
+                Err(error) => return Err(refused(&error)),
+            };
+            let is_refused = known.is_some() && answer.is_error(CONDITION_FAILED);
+            let found = is_refused.then(|| answer.members().contains_key("Item"));
+            match (on, found) {
+                (On::AnItem, Some(false)) if at + 1 < ways.len() => {}
+                // Somebody has put one meanwhile.
+                (On::Nothing, Some(true)) => return Ok(Attempt::Again),
+                _ => return written(table, known, answer, guarded.asked_for_old),
+            }
+        }
+        Ok(Attempt::Again)
     })
     .await
 }
@@ -161,7 +179,7 @@ fn written(
     if answer.is_success() {
         return Ok(Attempt::Answered(shown_in(table, answer)));
     }
-    if !answer.is_error("ConditionalCheckFailedException") {
+    if !answer.is_error(CONDITION_FAILED) {
         return Ok(Attempt::Answered(answer));
     }
     let Some((partition, terms)) = known else {

@@ -10,7 +10,7 @@ use xxhash_rust::xxh64::xxh64;
 
 use crate::call::{Answer, Call};
 use crate::document::Members;
-use crate::guard::{Verb, guarded, showing_generation};
+use crate::guard::{On, Verb, guarded, showing_generation};
 use crate::items::{Attempt, attempts, partition_of, terms_of};
 use crate::parameters;
 use crate::refusal::Refusal;
@@ -175,7 +175,8 @@ async fn guarded_actions<'a>(
             };
             let partition = partition_of(table, members, verb.image())?;
             let terms = terms_of(table, partition.as_ref(), deadline).await?;
-            let guarded = guarded(verb, members.clone(), table, terms.as_ref(), version)?;
+            let guarded =
+                guarded(verb, members.clone(), table, terms.as_ref(), (On::Anything, version))?;
             let asked_for_old = guarded.asked_for_old;
             *request = guarded.body.into();
             actions.insert(at, ManagedAction { table, partition, terms, asked_for_old });

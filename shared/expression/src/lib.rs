@@ -39,4 +39,4 @@ pub use malformed::Malformed;
 pub use placeholders::Placeholders;
 pub use projection::with_projected;
 pub use reserved::reserved;
-pub use update::with_assignments;
+pub use update::{may_create, with_assignments};

@@ -26,6 +26,23 @@ pub fn with_assignments(update: Option<&str>, assignments: &str) -> Result<Strin
     Ok(format!("{before}, {assignments}{behind}"))
 }
 
+/// Whether an update makes an item where there is none: if it has no sections, or one that sets or adds. One that only
+/// removes succeeds there and leaves nothing behind, so with assignments it would make an item that the client did not ask
+/// for.
+///
+/// The guide says so of [`AttributeUpdates`][updates] and its action `DELETE`. It is silent on expressions, for which this is
+/// taken to hold as well.
+///
+/// [updates]: https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/LegacyConditionalParameters.AttributeUpdates.html
+pub fn may_create(update: &str) -> bool {
+    let removes = |word: &str| ["REMOVE", "DELETE"].contains(&word);
+    let sections = tokens_in_paths(update).filter(|(_, in_path)| !in_path);
+    let words = sections.map(|(token, _)| token.text.to_ascii_uppercase());
+    let words = words.collect::<Vec<_>>();
+    let makes = words.iter().any(|word| ["SET", "ADD"].contains(&word.as_str()));
+    makes || !words.iter().any(|word| removes(word))
+}
+
 fn no_token(text: &str) -> Malformed {
     if text.is_empty() {
         return Malformed::Empty;
@@ -54,5 +71,13 @@ mod tests {
         assert_eq!(with_assignments(Some(""), "#v = :v"), Err(Malformed::Empty));
         let error = with_assignments(Some(" \t"), "#v = :v").unwrap_err().to_string();
         assert_eq!(error, r#"Syntax error; token: "<EOF>", near: " \t""#);
+    }
+
+    #[test]
+    fn only_what_sets_or_adds_makes_an_item() {
+        for update in ["", "REMOVE a add b :b", "SET a = :a", "a.remove"] {
+            assert!(may_create(update), "{update}");
+        }
+        assert!(!may_create("REMOVE a.add, b DELETE c :c"));
     }
 }

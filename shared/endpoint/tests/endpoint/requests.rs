@@ -115,3 +115,30 @@ async fn a_transaction_that_is_repeated_happens_once() {
     );
     stack.database.shutdown().await;
 }
+
+/// DynamoDB makes no item of an update that only removes, and one with a version would make one.
+#[tokio::test]
+async fn an_update_that_only_removes_puts_no_version_where_no_item_is() {
+    let stack = Stack::start().await;
+    let remove = |sk: &str| json!({ "TableName": MAIN, "Key": item("a", sk), "UpdateExpression": "REMOVE x" });
+    stack.ask("PutItem", json!({ "TableName": MAIN, "Item": item("a", "there") })).await;
+    for (sk, requests) in [("there", 1), ("absent", 2)] {
+        let before = stack.database.counters().requests(MAIN, "UpdateItem");
+        assert_eq!(stack.ask("UpdateItem", remove(sk)).await.0, 200);
+        assert_eq!(stack.database.counters().requests(MAIN, "UpdateItem") - before, requests);
+    }
+    let mut on_condition = remove("nowhere");
+    on_condition["ConditionExpression"] = json!("attribute_exists(pk)");
+    let (status, answer) = stack.ask("UpdateItem", on_condition).await;
+    assert_eq!(status, 400, "{answer}");
+    let scanned = stack.plain().await.scan().table_name(MAIN).send().await.expect("a page");
+    let of = |sk: &str| {
+        let mut items = scanned.items().iter();
+        items.find(|item| item["sk"].as_s().is_ok_and(|text| text == sk))
+    };
+    assert!(of("there").is_some_and(|item| item.contains_key("_ds_v")));
+    // The embedded engine makes an item of its key.
+    assert!(of("absent").is_none_or(|item| !item.contains_key("_ds_v")));
+    assert!(of("nowhere").is_none());
+    stack.database.shutdown().await;
+}
