@@ -244,7 +244,7 @@ fn lookalike_keys(exchange: &Exchange) -> bool {
         let items = answer.body.get("Items").and_then(Value::as_array);
         let is_other = |item: &&Value| item["pk"]["S"].as_str().is_some_and(|key| key != LOOKALIKE);
         let mut others = items.into_iter().flatten().filter(is_other).collect::<Vec<_>>();
-        others.sort_by_cached_key(|item| item.to_string());
+        others.sort_by_cached_key(ToString::to_string);
         (answer.status, others)
     });
     exchange.operation == "Scan" && others[0] == others[1] && others[0].0 == 200
