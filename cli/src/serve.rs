@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use dynashard_aws_operator::{Caller, Operator, RawClient};
-use dynashard_core::NativeRequests;
+use dynashard_aws_operator::{Caller, Operator, PinnedError, RawClient};
+use dynashard_core::{NativeRequests, Settings};
 use dynashard_endpoint::{Access, ManagedTable, Server, Service, User};
 use serde_json::json;
 use tokio::net::TcpListener;
@@ -28,6 +28,9 @@ const USUAL_PORT: u16 = 8017;
 
 /// For how long the tables are looked at before the command gives up.
 const LOOK_TIME: Duration = Duration::from_secs(10);
+
+/// How often it is looked whether settings are pinned.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct ServeArgs {
@@ -96,7 +99,7 @@ pub(crate) async fn run(args: ServeArgs) -> Result<(), Failure> {
         service = connect(&args) => service?,
     };
     let endpoint = Server::start(Arc::new(service), listener, access)?;
-    let ready = json!({ "ready": true, "endpoint": endpoint.url() });
+    let ready = json!({ "endpoint": endpoint.url() });
     let served = signals.received_after(&ready).await;
     endpoint.stop().await;
     Ok(served?)
@@ -131,12 +134,31 @@ async fn connect(args: &ServeArgs) -> Result<Service, Failure> {
     let operator = Operator::connect(&caller).await?;
     let mut tables = Vec::new();
     for (main, metadata) in &args.tables {
-        let settings = Box::pin(operator.pinned_settings(main, metadata, LOOK_TIME)).await;
-        let settings = settings.map_err(|error| format!("the table {main}: {error}"))?;
+        let settings = Box::pin(settings_of(&operator, main, metadata)).await?;
         let requests = NativeRequests::new(operator.directory(main, metadata, settings));
         tables.push(ManagedTable::new(main.clone(), metadata.clone(), requests));
     }
     Ok(Service::new(RawClient::new(&operator, &url), tables))
+}
+
+/// The settings of a managed table, once a function of its stack has pinned them.
+async fn settings_of(operator: &Operator, main: &str, metadata: &str) -> Result<Settings, Failure> {
+    let mut has_said = false;
+    loop {
+        match operator.pinned_settings(main, metadata, LOOK_TIME).await {
+            Ok(settings) => return Ok(settings),
+            Err(PinnedError::NothingPinned) => {
+                if !has_said {
+                    note!(
+                        "dynashard: waiting for a function of the stack of {main} to run: none has pinned its settings yet"
+                    );
+                    has_said = true;
+                }
+                tokio::time::sleep(LOOK_AGAIN).await;
+            }
+            Err(error) => return Err(format!("the table {main}: {error}").into()),
+        }
+    }
 }
 
 fn read_keys(path: &Path) -> Result<Vec<User>, Failure> {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use dynashard_core::{Code, Deadline, Error, ScalingMode, ScalingPolicy, Settings};
+use dynashard_core::{Deadline, Error, ScalingMode, ScalingPolicy, Settings};
 use dynashard_keys::Separator;
 use thiserror::Error as ThisError;
 
@@ -15,7 +15,10 @@ pub enum PinnedError {
     /// A table could not be looked at.
     #[error("{0}")]
     Unseen(String),
-    /// The metadata table says something else, or nothing.
+    /// No function of the stack has run yet.
+    #[error("no settings are pinned in the metadata table: no function of the stack has run yet")]
+    NothingPinned,
+    /// The metadata table could not be read, or what it says is not understood.
     #[error("{0}")]
     Refused(Error),
 }
@@ -44,10 +47,7 @@ impl Operator {
         settings.scaling = ScalingPolicy { mode: ScalingMode::Off, ..settings.scaling };
         let unpinned = self.directory(main_table, metadata_table, settings.clone());
         let pinned = unpinned.pinned().read(Deadline::after(unpinned.now(), within)).await;
-        let pinned = pinned.map_err(PinnedError::Refused)?.ok_or_else(|| {
-            let why = "no settings are pinned in the metadata table: no function of the stack has run yet";
-            PinnedError::Refused(Error::new(Code::SettingsMismatch, why))
-        })?;
+        let pinned = pinned.map_err(PinnedError::Refused)?.ok_or(PinnedError::NothingPinned)?;
         settings.schema.separator = pinned.schema.separator;
         settings.lease_term = pinned.lease_term.newest();
         settings.request_lifetime = pinned.request_lifetime.newest();

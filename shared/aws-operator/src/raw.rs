@@ -157,6 +157,17 @@ impl RawClient {
 }
 
 impl Operator {
+    /// The server that this operator asks.
+    ///
+    /// # Errors
+    /// DynamoDB has no address in the region.
+    pub async fn url(&self) -> Result<String, ConnectError> {
+        match self.config.endpoint_url() {
+            Some(url) => Ok(url.to_owned()),
+            None => self.usual_url().await,
+        }
+    }
+
     /// Where DynamoDB itself is in the operator's region, whatever the environment says.
     ///
     /// # Errors

@@ -73,6 +73,9 @@ impl From<PinnedError> for ClientError {
     fn from(error: PinnedError) -> Self {
         match error {
             PinnedError::Unseen(why) => Self::Connection(why),
+            PinnedError::NothingPinned => {
+                Self::refused(Code::SettingsMismatch.as_str(), error.to_string())
+            }
             PinnedError::Refused(error) => error.into(),
         }
     }

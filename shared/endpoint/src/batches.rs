@@ -10,9 +10,11 @@ use crate::call::{Answer, Call};
 use crate::document::Members;
 use crate::guard::showing_generation;
 use crate::items::{self, Attempt, attempts};
+use crate::parameters;
 use crate::refusal::Refusal;
 use crate::table::ManagedTable;
 use crate::upstream::{Upstream, long_deadline, refused};
+use crate::value;
 
 /// The most writes of one batch (DynamoDB API: `BatchWriteItem`).
 const MAX_WRITES: usize = 25;
@@ -56,8 +58,10 @@ pub(crate) async fn write(
         return upstream.pass(call).await;
     }
     let all = tables.values().filter_map(Value::as_array).map(Vec::len).sum::<usize>();
-    if all > MAX_WRITES {
-        return Err(Refusal::validation("Too many items requested for the BatchWriteItem call"));
+    parameters::check("BatchWriteItem", &body)?;
+    // DynamoDB refuses such a batch as a whole, in its own words.
+    if all > MAX_WRITES || all == 0 {
+        return upstream.pass(call).await;
     }
     let mut singles = Vec::new();
     for name in &managed {
@@ -116,6 +120,7 @@ pub(crate) async fn get(
         found.extend(upstream.table(name)?.map(|table| (name, table)));
     }
     let Some((_, first)) = found.first() else { return upstream.pass(call).await };
+    parameters::check("BatchGetItem", &body)?;
     let deadline = long_deadline(first);
     let (body, found) = (&body, &found);
     attempts(first, deadline, || async move {
@@ -248,6 +253,8 @@ fn writes<'a>(
             _ => return Err(Refusal::serialization("a write is neither a put nor a delete")),
         };
         let item = request.get(image).and_then(Value::as_object);
+        let is_key = form == "DeleteRequest";
+        value::check(table, item.unwrap_or(&Members::new()), is_key)?;
         let key = |name: &str| item.and_then(|item| item.get(name)).map(Value::to_string);
         let key = (key(table.partition_key_name()), key(table.sort_key_name()));
         if key.0.is_some() && key.1.is_some() && !keys.insert(key) {

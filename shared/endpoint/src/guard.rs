@@ -1,16 +1,20 @@
 //! What is put into a client's request: the guard, a version, and a look at what is ours.
 
 use dynashard_aws::attributes::{GENERATION, VERSION};
-use dynashard_core::{NativeTerms, Owner, quoted};
+use dynashard_aws::owner::OWNER_ID;
+use dynashard_core::{NativeTerms, quoted};
+use dynashard_expression::legacy::{self, LegacyError};
 use dynashard_expression::{
-    Placeholders, both, either, legacy, named, with_assignments, with_projected,
+    Placeholders, either, excess, reserved, with_assignments, with_projected, wrap,
 };
 use dynashard_keys::RESERVED_PREFIX;
+use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 
 use crate::document::Members;
 use crate::refusal::Refusal;
 use crate::table::ManagedTable;
+use crate::value;
 
 /// What a write does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,26 +73,33 @@ pub(crate) fn guarded(
     terms: Option<&NativeTerms>,
     version: u64,
 ) -> Result<Guarded, Refusal> {
-    check_names(&body)?;
     check_forms(&body, verb.expressions(), verb.legacy())?;
     let mut placeholders = take_placeholders(&mut body, verb.expressions(), verb.legacy())?;
+    let operator = body.remove("ConditionalOperator");
     let condition = match body.remove("Expected") {
         Some(expected) => {
-            let operator = body.remove("ConditionalOperator");
-            let expected = object("Expected", expected)?;
-            legacy::expected(&expected, text(operator.as_ref()), &mut placeholders)
-                .map_err(|error| Refusal::validation(error.to_string()))?
+            legacy::expected(&raw(&expected)?, text(operator.as_ref()), &mut placeholders)
+                .map_err(of_legacy)?
         }
         None => text(body.get(CONDITION)).map(str::to_owned),
     };
-    check_reserved(condition.as_deref())?;
+    let update = match body.remove("AttributeUpdates") {
+        Some(updates) => {
+            legacy::attribute_updates(&raw(&updates)?, &mut placeholders).map_err(of_legacy)?
+        }
+        None => text(body.get(UPDATE)).map(str::to_owned),
+    };
+    check_reserved([&condition, &update], &placeholders)?;
     let guard = guard(table, terms, &mut placeholders);
-    match both(&guard, condition.as_deref()) {
+    match wrap(&guard, condition.as_deref()) {
         // What is empty DynamoDB refuses, in its own words.
         _ if condition.as_deref().is_some_and(|text| text.trim().is_empty()) => {}
         // As it does brackets that do not fit.
         Err(_) => {}
-        Ok(condition) => drop(body.insert(CONDITION.to_owned(), condition.into())),
+        Ok(guarded) => {
+            check_size(condition.as_deref(), &guarded)?;
+            body.insert(CONDITION.to_owned(), guarded.into());
+        }
     }
     let image = body.get_mut(verb.image()).and_then(Value::as_object_mut);
     if let Some(image) = image {
@@ -99,11 +110,12 @@ pub(crate) fn guarded(
             table.put_at(image, terms);
         }
         if verb == Verb::Put {
+            value::check_movable(image)?;
             image.extend(own_attributes(terms, version));
         }
     }
     if verb == Verb::Update {
-        add_assignments(&mut body, terms, version, &mut placeholders)?;
+        add_assignments(&mut body, update.as_deref(), terms, version, &mut placeholders)?;
     }
     let asked = body.get(ON_FAILURE).and_then(Value::as_str);
     let asked_for_old = asked == Some("ALL_OLD");
@@ -116,109 +128,115 @@ pub(crate) fn guarded(
 
 /// Has a read show the generation of what it finds.
 pub(crate) fn showing_generation(body: &mut Members) -> Result<(), Refusal> {
-    check_names(body)?;
-    show_generation(body)
-}
-
-fn show_generation(body: &mut Members) -> Result<(), Refusal> {
-    if let Some(Value::Array(attributes)) = body.get_mut("AttributesToGet") {
-        if let Some(name) = attributes.iter().filter_map(Value::as_str).find(|name| is_own(name)) {
-            return Err(reserved_name(name));
-        }
-        attributes.push(GENERATION.into());
-        return Ok(());
-    }
-    let Some(projection) = text(body.get(PROJECTION)).map(str::to_owned) else { return Ok(()) };
-    let mut placeholders = placeholders(body)?;
-    check_reserved(Some(&projection))?;
-    if projection.trim().is_empty() {
-        return Ok(());
-    }
-    let name = placeholders.name(GENERATION);
-    body.insert(PROJECTION.to_owned(), with_projected(&projection, &[name]).into());
+    let mut placeholders = take_pair(body)?;
+    check_reserved([&expression(body, PROJECTION)], &placeholders)?;
+    show(&[GENERATION], body, &mut placeholders)?;
     put_placeholders(body, placeholders);
     Ok(())
 }
 
-/// A page that shows each item of a later generation, whatever it filters. With the name of the partition key it hides the item
-/// that says whose the table is.
+/// Has a read show these attributes of ours.
+fn show(own: &[&str], body: &mut Members, placeholders: &mut Placeholders) -> Result<(), Refusal> {
+    if let Some(Value::Array(attributes)) = body.get_mut("AttributesToGet") {
+        let mut names = attributes.iter().filter_map(Value::as_str);
+        if let Some(name) = names.find(|name| name.starts_with(RESERVED_PREFIX)) {
+            return Err(reserved_name(name));
+        }
+        attributes.extend(own.iter().map(|name| Value::from(*name)));
+        return Ok(());
+    }
+    // What is empty DynamoDB refuses, in its own words.
+    if let Some(projection) = expression(body, PROJECTION).filter(|text| !text.trim().is_empty()) {
+        let names = own.iter().map(|name| placeholders.name(name)).collect::<Vec<_>>();
+        body.insert(PROJECTION.to_owned(), with_projected(&projection, &names).into());
+    }
+    Ok(())
+}
+
+/// What of ours a page shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Shows {
+    /// The generation of each item.
+    Generations,
+    /// The item that says whose the table is, too.
+    OwnerToo,
+    /// What an index projects.
+    AsItIs,
+}
+
+/// A page that shows what is ours of each item of a later generation, whatever it filters.
 ///
-/// Returns whether the client asked for the count alone.
-pub(crate) fn page_showing_generation(
+/// Returns whether the client asked for the count alone, and the page is to show more.
+pub(crate) fn page_showing_own(
     body: &mut Members,
     generation: u64,
-    hidden_owner: Option<&str>,
+    shows: Shows,
 ) -> Result<bool, Refusal> {
     const LEGACY: [&str; 5] =
         ["AttributesToGet", "ConditionalOperator", "KeyConditions", "QueryFilter", "ScanFilter"];
-    let expressions = [FILTER, KEY_CONDITION, PROJECTION];
-    check_names(body)?;
-    check_forms(body, &expressions, &LEGACY)?;
-    // What hides the owner is an expression.
-    if LEGACY.iter().any(|name| body.contains_key(*name)) {
-        modernise(body)?;
+    const EXPRESSIONS: [&str; 3] = [FILTER, KEY_CONDITION, PROJECTION];
+    check_forms(body, &EXPRESSIONS, &LEGACY)?;
+    let mut placeholders = take_pair(body)?;
+    // What shows through a filter is an expression.
+    if body.contains_key("QueryFilter") || body.contains_key("ScanFilter") {
+        modernise(body, &mut placeholders)?;
     }
-    let mut placeholders = placeholders(body)?;
-    let filter = text(body.get(FILTER)).map(str::to_owned);
-    check_reserved(filter.as_deref())?;
-    let is_empty = filter.as_deref().is_some_and(|text| text.trim().is_empty());
-    let shows = filter.as_deref().map(|filter| {
-        let name = placeholders.name(GENERATION);
+    let texts = EXPRESSIONS.map(|name| expression(body, name));
+    check_reserved(&texts, &placeholders)?;
+    if shows == Shows::AsItIs {
+        put_placeholders(body, placeholders);
+        return Ok(false);
+    }
+    let is_scan = shows == Shows::OwnerToo;
+    let [filter, ..] = texts;
+    // What is empty DynamoDB refuses, in its own words.
+    if let Some(filter) = filter.filter(|text| !text.trim().is_empty()) {
         let value = placeholders.value(json!({ "N": generation.to_string() }));
-        either(&format!("{name} > {value}"), filter)
-    });
-    let hides = hidden_owner.map(|key| {
-        let owner = placeholders.value(json!({ "S": Owner::KEY }));
-        format!("{} <> {owner}", placeholders.name(key))
-    });
-    // What is no filter DynamoDB refuses, in its own words.
-    let filter = match (shows.transpose(), hides) {
-        _ if is_empty => None,
-        (Err(_), _) => None,
-        (Ok(shows), None) => shows,
-        (Ok(shows), Some(hides)) => both(&hides, shows.as_deref()).ok(),
-    };
-    if let Some(filter) = filter {
-        body.insert(FILTER.to_owned(), filter.into());
-        put_placeholders(body, placeholders);
+        let mut shows = format!("{} > {value}", placeholders.name(GENERATION));
+        if is_scan {
+            shows = format!("attribute_exists({}) OR {shows}", placeholders.name(OWNER_ID));
+        }
+        if let Ok(filter) = either(&shows, &filter) {
+            body.insert(FILTER.to_owned(), filter.into());
+        }
     }
-    let counts = text(body.get("Select")) == Some("COUNT") && !body.contains_key(PROJECTION);
+    let own = if is_scan { &[GENERATION, OWNER_ID][..] } else { &[GENERATION] };
+    let counts = text(body.get("Select")) == Some("COUNT")
+        && !["AttributesToGet", PROJECTION].iter().any(|name| body.contains_key(*name));
     if counts {
-        let mut placeholders = self::placeholders(body)?;
-        let name = placeholders.name(GENERATION);
+        let names = own.iter().map(|name| placeholders.name(name)).collect::<Vec<_>>();
         body.insert("Select".to_owned(), "SPECIFIC_ATTRIBUTES".into());
-        body.insert(PROJECTION.to_owned(), name.into());
-        put_placeholders(body, placeholders);
+        body.insert(PROJECTION.to_owned(), names.join(", ").into());
     } else {
-        show_generation(body)?;
+        show(own, body, &mut placeholders)?;
     }
+    put_placeholders(body, placeholders);
     Ok(counts)
 }
 
 /// Has the legacy parameters of a page be expressions.
-fn modernise(body: &mut Members) -> Result<(), Refusal> {
-    let invalid = |error: legacy::LegacyError| Refusal::validation(error.to_string());
-    let mut placeholders = placeholders(body)?;
+fn modernise(body: &mut Members, placeholders: &mut Placeholders) -> Result<(), Refusal> {
     let operator = body.remove("ConditionalOperator");
-    for (old, new) in
-        [("QueryFilter", FILTER), ("ScanFilter", FILTER), ("KeyConditions", KEY_CONDITION)]
-    {
-        let Some(given) = body.remove(old) else { continue };
-        let given = object(old, given)?;
-        let expression = match new {
-            FILTER => legacy::filter(&given, text(operator.as_ref()), &mut placeholders),
-            _ => legacy::key_conditions(&given, &mut placeholders),
-        };
-        if let Some(expression) = expression.map_err(invalid)? {
-            body.insert(new.to_owned(), expression.into());
+    let mut take = |name: &str| body.remove(name).map(|value| raw(&value)).transpose();
+    let (key_conditions, attributes) = (take("KeyConditions")?, take("AttributesToGet")?);
+    let filters = [take("QueryFilter")?, take("ScanFilter")?];
+    let mut put = |name: &str, expression: Option<String>| {
+        if let Some(expression) = expression {
+            body.insert(name.to_owned(), expression.into());
         }
+    };
+    for filter in filters.into_iter().flatten() {
+        let filter = legacy::filter(&filter, text(operator.as_ref()), placeholders);
+        put(FILTER, filter.map_err(of_legacy)?);
     }
-    if let Some(Value::Array(names)) = body.remove("AttributesToGet") {
-        let names = names.iter().filter_map(Value::as_str).map(str::to_owned).collect::<Vec<_>>();
-        let projection = legacy::attributes_to_get(&names, &mut placeholders);
-        body.insert(PROJECTION.to_owned(), projection.into());
+    if let Some(conditions) = key_conditions {
+        let conditions = legacy::key_conditions(&conditions, placeholders).map_err(of_legacy)?;
+        put(KEY_CONDITION, Some(conditions));
     }
-    put_placeholders(body, placeholders);
+    if let Some(attributes) = attributes {
+        let projection = legacy::attributes_to_get(&attributes, placeholders).map_err(of_legacy)?;
+        put(PROJECTION, Some(projection));
+    }
     Ok(())
 }
 
@@ -243,31 +261,21 @@ pub(crate) fn own_attributes(terms: Option<&NativeTerms>, version: u64) -> Vec<(
 
 fn add_assignments(
     body: &mut Members,
+    update: Option<&str>,
     terms: Option<&NativeTerms>,
     version: u64,
     placeholders: &mut Placeholders,
 ) -> Result<(), Refusal> {
-    let update = match body.remove("AttributeUpdates") {
-        Some(updates) => {
-            let updates = object("AttributeUpdates", updates)?;
-            if let Some(name) = updates.keys().find(|name| is_own(name)) {
-                return Err(reserved_name(name));
-            }
-            legacy::attribute_updates(&updates, placeholders)
-                .map_err(|error| Refusal::validation(error.to_string()))?
-        }
-        None => text(body.get(UPDATE)).map(str::to_owned),
-    };
-    check_reserved(update.as_deref())?;
-    if update.as_deref().is_some_and(|text| text.trim().is_empty()) {
-        return Ok(());
+    let own = own_attributes(terms, version).into_iter();
+    let assignments = own.map(|(name, value)| {
+        format!("{} = {}", placeholders.name(&name), placeholders.value(value))
+    });
+    let assignments = assignments.collect::<Vec<_>>().join(", ");
+    // What is empty DynamoDB refuses, in its own words.
+    if let Ok(more) = with_assignments(update, &assignments) {
+        check_size(update, &more)?;
+        body.insert(UPDATE.to_owned(), more.into());
     }
-    let mut assignments = Vec::new();
-    for (name, value) in own_attributes(terms, version) {
-        assignments.push(format!("{} = {}", placeholders.name(&name), placeholders.value(value)));
-    }
-    let update = with_assignments(update.as_deref(), &assignments.join(", "));
-    body.insert(UPDATE.to_owned(), update.into());
     Ok(())
 }
 
@@ -306,18 +314,15 @@ fn take_placeholders(
             _ => format!("{name} can only be specified when using expressions: {forms} {are} null"),
         }));
     }
-    let placeholders = placeholders(body)?;
-    body.remove(NAMES);
-    body.remove(VALUES);
-    Ok(placeholders)
+    take_pair(body)
 }
 
-/// The names and values of a request.
-fn placeholders(body: &Members) -> Result<Placeholders, Refusal> {
+/// Takes the names and values out of a request.
+fn take_pair(body: &mut Members) -> Result<Placeholders, Refusal> {
     let mut placeholders = Placeholders::default();
-    for (name, given) in [NAMES, VALUES].map(|name| (name, body.get(name))) {
-        let Some(given) = given else { continue };
-        let given = object(name, given.clone())?;
+    for name in [NAMES, VALUES] {
+        let Some(given) = body.remove(name) else { continue };
+        let given = object(name, given)?;
         if given.is_empty() {
             return Err(Refusal::validation(format!("{name} must not be empty")));
         }
@@ -345,22 +350,37 @@ fn put_placeholders(body: &mut Members, placeholders: Placeholders) {
     }
 }
 
-fn check_reserved(text: Option<&str>) -> Result<(), Refusal> {
-    match named(text.unwrap_or_default(), RESERVED_PREFIX) {
-        Some(name) => Err(reserved_name(name)),
+/// Refuses names of a client's that are ours, in these expressions and behind its placeholders.
+fn check_reserved<'a>(
+    texts: impl IntoIterator<Item = &'a Option<String>>,
+    placeholders: &Placeholders,
+) -> Result<(), Refusal> {
+    let texts = texts.into_iter().flatten().map(String::as_str);
+    match reserved(texts, placeholders, RESERVED_PREFIX) {
+        Some(name) => Err(reserved_name(&name)),
         None => Ok(()),
     }
 }
 
-/// Refuses names of a client's that are ours.
-fn check_names(body: &Members) -> Result<(), Refusal> {
-    let names = body.get(NAMES).and_then(Value::as_object).into_iter().flatten();
-    let mut names = names.filter_map(|(_, name)| name.as_str());
-    names.find(|name| is_own(name)).map_or(Ok(()), |name| Err(reserved_name(name)))
+/// Refuses a text that is above DynamoDB's limits for what was added to it. One that was so before DynamoDB refuses itself.
+fn check_size(before: Option<&str>, after: &str) -> Result<(), Refusal> {
+    match excess(after).filter(|_| before.and_then(excess).is_none()) {
+        Some(excess) => Err(Refusal::validation(format!(
+            "dynashard: with what every write carries the expression is too long: {excess}"
+        ))),
+        None => Ok(()),
+    }
 }
 
-fn is_own(name: &str) -> bool {
-    name.starts_with(RESERVED_PREFIX)
+fn of_legacy(error: LegacyError) -> Refusal {
+    match error {
+        LegacyError::Validation(why) => Refusal::validation(why),
+        LegacyError::Serialization => Refusal::serialization(error.to_string()),
+    }
+}
+
+fn raw(value: &Value) -> Result<Box<RawValue>, Refusal> {
+    to_raw_value(value).map_err(|error| Refusal::internal(format!("dynashard: {error}")))
 }
 
 fn reserved_name(name: &str) -> Refusal {
@@ -368,6 +388,10 @@ fn reserved_name(name: &str) -> Refusal {
         "dynashard: reserved_attribute: {} begins with {RESERVED_PREFIX}, as only the system's own attributes do",
         quoted(name)
     ))
+}
+
+fn expression(body: &Members, name: &str) -> Option<String> {
+    text(body.get(name)).map(str::to_owned)
 }
 
 fn text(value: Option<&Value>) -> Option<&str> {

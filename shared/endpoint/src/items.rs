@@ -1,6 +1,7 @@
 //! Requests on one item.
 
 use std::future::Future;
+use std::time::Duration;
 
 use dynashard_aws_operator::RawError;
 use dynashard_core::{Deadline, NativeTerms};
@@ -22,6 +23,9 @@ pub(crate) enum Attempt {
     Again,
 }
 
+const FIRST_PAUSE: Duration = Duration::from_millis(10);
+const LONGEST_PAUSE: Duration = Duration::from_millis(500);
+
 /// Makes attempts until one is answered.
 pub(crate) async fn attempts<F>(
     table: &ManagedTable,
@@ -31,10 +35,14 @@ pub(crate) async fn attempts<F>(
 where
     F: Future<Output = Result<Attempt, Refusal>>,
 {
+    // The first is made at once: what was known a moment ago is read anew.
+    let mut pause = Duration::ZERO;
     loop {
         if let Attempt::Answered(answer) = attempt().await? {
             return Ok(answer);
         }
+        table.requests().wait(pause).await;
+        pause = (pause * 2).clamp(FIRST_PAUSE, LONGEST_PAUSE);
         if deadline.remaining(table.requests().now()).is_zero() {
             let why = "dynashard: what is known of the table was out of date until the time was over; ask again";
             return Err(Refusal::unavailable(why));

@@ -21,12 +21,14 @@ mod guard;
 mod items;
 mod metrics;
 mod pages;
+mod parameters;
 mod refusal;
 mod server;
 mod service;
 mod table;
 mod transactions;
 mod upstream;
+mod value;
 
 pub use call::{Answer, Call};
 pub use dynashard_wire::signature::User;

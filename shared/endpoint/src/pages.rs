@@ -1,5 +1,6 @@
 //! Pages of a table or an index.
 
+use dynashard_aws::owner::OWNER_ID;
 use dynashard_core::{Deadline, Lease, NativeTerms, quoted};
 use dynashard_expression::equality;
 use dynashard_keys::PartitionKey;
@@ -7,7 +8,7 @@ use serde_json::Value;
 
 use crate::call::{Answer, Call};
 use crate::document::Members;
-use crate::guard::page_showing_generation;
+use crate::guard::{Shows, page_showing_own};
 use crate::items::{Attempt, attempts, own_words};
 use crate::refusal::Refusal;
 use crate::table::ManagedTable;
@@ -29,8 +30,13 @@ pub(crate) async fn page(
     body: Members,
 ) -> Result<Answer, Refusal> {
     let operation = call.operation.as_str();
-    let of_collection = operation == "Query" && !body.contains_key("IndexName");
-    let partition = if of_collection {
+    let shows = match operation {
+        // An index need not project what is ours, and nothing is in it that was moved.
+        _ if body.contains_key("IndexName") => Shows::AsItIs,
+        "Scan" => Shows::OwnerToo,
+        _ => Shows::Generations,
+    };
+    let partition = if shows == Shows::Generations {
         // Without a partition key DynamoDB says what is wrong.
         let Some(value) = queried(table, &body) else { return upstream.pass(call).await };
         match ManagedTable::partition(value)? {
@@ -48,8 +54,7 @@ pub(crate) async fn page(
         if let Ground::Collection(partition, terms) = &ground {
             query_at(table, &mut body, partition, terms)?;
         }
-        let owner = (operation == "Scan").then(|| table.partition_key_name());
-        let counts = page_showing_generation(&mut body, ground.generation(), owner)?;
+        let counts = page_showing_own(&mut body, ground.generation(), shows)?;
         let sent = Value::Object(body).to_string().into_bytes();
         let answer = upstream.exchange(operation, sent, None).await.map(Answer::from);
         let answer = answer.map_err(|error| refused(&error))?;
@@ -155,9 +160,15 @@ fn shown(table: &ManagedTable, ground: &Ground, answer: Answer, counts: bool) ->
     }
     let mut members = answer.members();
     let mut is_behind = false;
-    let items = members.get_mut("Items").and_then(Value::as_array_mut);
-    for item in items.into_iter().flatten().filter_map(Value::as_object_mut) {
-        is_behind |= table.shown(item).generation > ground.generation();
+    let mut hidden = 0_u64;
+    if let Some(items) = members.get_mut("Items").and_then(Value::as_array_mut) {
+        items.retain_mut(|item| {
+            let Some(item) = item.as_object_mut() else { return true };
+            let is_owner = item.contains_key(OWNER_ID);
+            hidden += u64::from(is_owner);
+            is_behind |= table.shown(item).generation > ground.generation();
+            !is_owner
+        });
     }
     if is_behind {
         match ground {
@@ -165,6 +176,11 @@ fn shown(table: &ManagedTable, ground: &Ground, answer: Answer, counts: bool) ->
             Ground::Table(_) => table.requests().forget_all(),
         }
         return Attempt::Again;
+    }
+    for count in ["Count", "ScannedCount"] {
+        if let Some(counted) = members.get(count).and_then(Value::as_u64) {
+            members.insert(count.to_owned(), counted.saturating_sub(hidden).into());
+        }
     }
     if counts {
         members.remove("Items");

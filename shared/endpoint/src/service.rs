@@ -13,7 +13,7 @@ use crate::metrics::Metrics;
 use crate::refusal::Refusal;
 use crate::table::ManagedTable;
 use crate::upstream::Upstream;
-use crate::{batches, items, pages, transactions};
+use crate::{batches, items, pages, parameters, transactions};
 
 /// Answers calls as DynamoDB would.
 pub struct Service {
@@ -82,6 +82,7 @@ impl Service {
             _ => {}
         }
         let Some(table) = upstream.table_of(&body)? else { return upstream.pass(call).await };
+        parameters::check(operation, &body)?;
         match operation {
             "GetItem" => items::get(upstream, table, call, body).await,
             "PutItem" | "UpdateItem" | "DeleteItem" => {

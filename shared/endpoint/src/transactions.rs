@@ -12,16 +12,20 @@ use crate::call::{Answer, Call};
 use crate::document::Members;
 use crate::guard::{Verb, guarded, showing_generation};
 use crate::items::{Attempt, attempts, partition_of, terms_of};
+use crate::parameters;
 use crate::refusal::Refusal;
 use crate::table::ManagedTable;
 use crate::upstream::{Upstream, long_deadline, refused};
 
 /// For how long the versions of a token's repeats are the same. DynamoDB keeps a token for ten minutes, and two executions that are
-/// further apart must not give an item the same version.
+/// further apart must not give an item the same version (invariant I36).
 const SLOT_SECS: u64 = 500;
 
 /// How many slots a repeat may have been sent in.
 const SLOTS: u64 = 3;
+
+/// The most actions of one transaction (DynamoDB API: `TransactWriteItems`).
+const MAX_ACTIONS: usize = 100;
 
 /// An action on an item of a managed table.
 struct ManagedAction<'a> {
@@ -38,6 +42,12 @@ pub(crate) async fn write(
     body: Members,
 ) -> Result<Answer, Refusal> {
     let Some(first) = first_managed(upstream, &body)? else { return upstream.pass(call).await };
+    parameters::check("TransactWriteItems", &body)?;
+    // DynamoDB refuses such a transaction as a whole, in its own words.
+    let actions = body.get("TransactItems").and_then(Value::as_array).map_or(0, Vec::len);
+    if actions > MAX_ACTIONS {
+        return upstream.pass(call).await;
+    }
     let deadline = long_deadline(first);
     let token = body.get("ClientRequestToken").and_then(Value::as_str).map(str::to_owned);
     let (body, token) = (&body, &token);
@@ -80,6 +90,7 @@ pub(crate) async fn get(
     body: Members,
 ) -> Result<Answer, Refusal> {
     let Some(first) = first_managed(upstream, &body)? else { return upstream.pass(call).await };
+    parameters::check("TransactGetItems", &body)?;
     let deadline = long_deadline(first);
     let body = &body;
     attempts(first, deadline, || async move {

@@ -122,7 +122,7 @@ pub const DIFFERENCES: &[Difference] = &[
     },
     Difference {
         name: "unknown fates",
-        what: "A write of unknown fate is 500 after one look, and one that had no lease any more is 503",
+        what: "A write of unknown fate is 500, and one that had no lease any more is 503",
         when: "always",
         what_to_do: "SDKs repeat",
         permits: None,
@@ -146,7 +146,7 @@ pub const DIFFERENCES: &[Difference] = &[
 
 /// The page that lists them.
 pub fn page() -> String {
-    let mut page = "# Compatibility\n\nA collection of one shard is DynamoDB's own: the same request, the same answer and \
+    let mut page = "# Compatibility\n\n<!-- written from differences -->\n\nA collection of one shard is DynamoDB's own: the same request, the same answer and \
                     order, but for the rows below. Whatever is not supported is refused, never ignored.\n\n\
                     `verification/differential` writes this page, and sends random programs to the endpoint and to \
                     DynamoDB's engine: an answer that differs in another way fails, and so does a row that no program \
@@ -157,6 +157,7 @@ pub fn page() -> String {
         let shown = if permits.is_some() { "yes" } else { "no" };
         writeln!(page, "| {what} | {when} | {what_to_do} | {shown} |").expect("a string");
     }
+    page.push_str("\n<!-- end -->\n");
     page
 }
 

@@ -51,7 +51,7 @@ pub fn create_request() -> Value {
     })
 }
 
-/// Puts in the place of the last partition key one that ends as the physical key of a second shard does.
+/// A text with the last partition key as one that ends as the physical key of a second shard does.
 pub(crate) fn with_lookalike(value: &mut Value) {
     match value {
         Value::String(text) if text == PARTITIONS[2] => LOOKALIKE.clone_into(text),

@@ -78,7 +78,7 @@ pub fn limit_against(mutation: Mutation) -> Limit {
 /// Configurations that belong together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Suite {
-    /// Puts, deletes and conditional writes, with timeouts and crashes.
+    /// Puts, deletes, conditional writes, updates in place and checks, with timeouts and crashes.
     Good,
     /// Upserts, `If-Match` on a version, and routes over three homes.
     Ext,
@@ -108,6 +108,7 @@ const UNMOVABLE: &[&str] = &[
     "an item that cannot be moved is noted",
     "an item is deleted where it cannot be moved from",
 ];
+const NOTED: &[&str] = &[BEGINS, MOVES, CLOSES, "an item that cannot be moved is noted"];
 const EXPIRES: &[&str] = &[BEGINS, MOVES, CLOSES, "an item that may expire beside a marker"];
 const QUERY_MOVES: &[&str] =
     &["a query in `move`", "an item beside what it has replaced", "half of a transaction shows"];
@@ -125,8 +126,13 @@ const TWO_COPIES: &[&str] = &[LAST_ENDS, DELETES, "two copies of a sort key"];
 const WRITES: &[Verb] = &[Verb::Put, Verb::Delete, Verb::Create, Verb::Replace];
 const BLIND: &[Verb] = &[Verb::Put, Verb::Delete];
 const GET: &[Verb] = &[Verb::Get];
+const UPSERT: &[Verb] = &[Verb::Upsert];
+const CHECK: &[Verb] = &[Verb::Check];
 const PEEK: &[Verb] = &[Verb::Peek];
 const READS: &[Verb] = &[Verb::Get, Verb::Peek];
+
+/// Writes that go by what is there, or keep it, and one that makes it absent.
+const UPDATES: &[Verb] = &[Verb::Upsert, Verb::Unless, Verb::Delete];
 
 /// Blind writes, of items that may expire and of others.
 const EXPIRING: &[Verb] = &[Verb::PutExpiring, Verb::Put, Verb::Delete];
@@ -212,8 +218,7 @@ impl Configuration {
     /// [`limit_against`] it.
     pub fn against(mutation: Mutation) -> Self {
         use Mutation as M;
-        let (put, put_delete) = (&[Verb::Put][..], BLIND);
-        let put_create = &[Verb::Put, Verb::Create][..];
+        let (put, put_create) = (&[Verb::Put][..], &[Verb::Put, Verb::Create][..]);
         let search = match mutation {
             M::SecondOwner => return ownership(Some(mutation)),
             M::RootInTransaction
@@ -232,10 +237,12 @@ impl Configuration {
             M::ShortenHThoughRequestsLive | M::DateByWhatIsHeld => {
                 return lifetimes(Some(mutation));
             }
-            M::UpsertKeepsMarker => {
-                let verbs = &[Verb::Upsert, Verb::Delete][..];
-                Search { crashes: 0, ..Search::of(&[(verbs, 2), (GET, 1)], UP_AND_DOWN, true) }
-            }
+            M::UpsertKeepsMarker
+            | M::UpdateKeepsVersion
+            | M::VersionRepeats
+            | M::UpsertTrustsNewHome
+            | M::ConditionSeesMarker
+            | M::CheckWithoutMarker => updates_against(mutation),
             M::RetryUnknown | M::DeleteOldHomeFirst => {
                 Search::of(&[(WRITES, 2), (GET, 2)], UP, true)
             }
@@ -243,7 +250,7 @@ impl Configuration {
                 Search { crashes: 0, ..Search::of(&[(put_create, 2), (GET, 2)], UP, false) }
             }
             M::AcknowledgeAfterLease | M::DropCopyUnchecked | M::DeleteOnlyAtOldHome => {
-                let clients = [(put, 1), (put_delete, 2), (GET, 1)];
+                let clients = [(put, 1), (BLIND, 2), (GET, 1)];
                 Search { crashes: 0, timeouts: 0, ..Search::of(&clients, UP, false) }
             }
             M::RemoveMarkersWhileMoving => {
@@ -487,12 +494,74 @@ fn good() -> Vec<Configuration> {
             ..Search::of(&[(WRITES, 2), (GET, 1)], UP_AND_DOWN, false)
         },
     ]);
+    searches.extend(updates());
+    searches.extend(checks());
     searches.extend(rejections());
     searches.extend(expirations());
     searches.into_iter().map(Configuration::from).collect()
 }
 
-/// DynamoDB rejects moves. Creates are left out: by the protocol, one that overlaps with a get may succeed wrongly here.
+/// Updates in place and conditions that an absent item meets, also under the directory.
+fn updates() -> Vec<Search> {
+    let mut searches = Vec::new();
+    for exists in [false, true] {
+        let large_if_absent = if exists { Extent::Open } else { Extent::Large };
+        let enlisting = |programs, route| Search {
+            enlists: true,
+            crashes: 0,
+            extent: Extent::Small,
+            ..Search::of(programs, route, exists)
+        };
+        searches.extend([
+            Search::of(&[(UPDATES, 2), (GET, 2)], UP, exists).that_is(large_if_absent),
+            enlisting(&[(UPDATES, 1), (GET, 2)], UP),
+            enlisting(&[(UPDATES, 1), (GET, 1)], UP_AND_DOWN),
+            Search {
+                crashes: 0,
+                timeouts: 0,
+                extent: Extent::Small,
+                ..Search::of(&[(UPSERT, 2), (UPSERT, 1), (GET, 1)], UP, exists)
+            },
+        ]);
+    }
+    searches
+}
+
+fn updates_against(mutation: Mutation) -> Search {
+    use Mutation as M;
+    let search = match mutation {
+        M::UpdateKeepsVersion | M::VersionRepeats => {
+            let search = Search::of(&[(UPSERT, 2), (GET, 1)], UP, true);
+            Search { enlists: true, timeouts: 0, ..search }
+        }
+        M::UpsertTrustsNewHome => Search::of(&[(UPSERT, 1), (GET, 1)], UP, true),
+        M::CheckWithoutMarker => {
+            Search::of(&[(&[Verb::Put], 1), (CHECK, 1), (READS, 2)], UP, false)
+        }
+        M::ConditionSeesMarker => {
+            Search::of(&[(&[Verb::Create, Verb::Delete], 2), (GET, 1)], UP_AND_DOWN, true)
+        }
+        _ => Search::of(&[(&[Verb::Upsert, Verb::Delete], 2), (GET, 1)], UP_AND_DOWN, true),
+    };
+    Search { crashes: 0, ..search }
+}
+
+/// Checks, with readers of either kind.
+fn checks() -> [Search; 3] {
+    let put_check = &[Verb::Put, Verb::Check];
+    let check_get = &[Verb::Check, Verb::Get];
+    let searches = [
+        Search::of(&[(BLIND, 1), (CHECK, 1), (READS, 2)], UP, true).that_is(Extent::Small),
+        Search::of(&[(BLIND, 1), (CHECK, 1), (BLIND, 1), (READS, 1)], UP, false)
+            .that_is(Extent::Large)
+            .that_shows(BEHIND),
+        Search::of(&[(put_check, 2), (check_get, 2)], UP_AND_DOWN, false).that_is(Extent::Small),
+    ];
+    searches.map(|search| Search { crashes: 0, timeouts: 0, ..search })
+}
+
+/// DynamoDB rejects moves. Creates and updates are left out: by the protocol, one that overlaps with a get may act here as on
+/// an absent item. A check may not.
 fn rejections() -> Vec<Search> {
     let writes = &[Verb::Put, Verb::Delete, Verb::Replace];
     let conditional = &[Verb::Get, Verb::Swap, Verb::Remove];
@@ -500,6 +569,13 @@ fn rejections() -> Vec<Search> {
         Search::of(&[(writes, 2), (GET, 2)], UP, true).that_shows(UNMOVABLE),
         Search::of(&[(BLIND, 1), (writes, 1), (READS, 1)], UP, true).that_shows(UNMOVABLE),
         Search::of(&[(conditional, 2), (BLIND, 1)], UP, true).that_shows(UNMOVABLE),
+        Search {
+            crashes: 0,
+            timeouts: 0,
+            ..Search::of(&[(CHECK, 1), (BLIND, 1), (READS, 2)], UP, false)
+        }
+        .that_is(Extent::Small)
+        .that_shows(NOTED),
         Search { crashes: 0, ..Search::of(&[(BLIND, 1), (GET, 1)], UP_AND_DOWN, true) }
             .that_is(Extent::Small)
             .that_shows(UNMOVABLE),
@@ -525,14 +601,13 @@ fn ext() -> Vec<Configuration> {
     let swap_delete = [Verb::Swap, Verb::Upsert, Verb::Delete, Verb::Remove];
     let swap_get = [Verb::Swap, Verb::Upsert, Verb::Get];
     let swap_put_delete = [Verb::Swap, Verb::Upsert, Verb::Put, Verb::Delete];
-    let put_create = [Verb::Put, Verb::Upsert, Verb::Create];
-    let put_delete_create = [Verb::Put, Verb::Delete, Verb::Upsert, Verb::Create];
+    let put_create = [Verb::Put, Verb::Upsert, Verb::Create, Verb::Unless];
+    let put_delete_create = [Verb::Put, Verb::Delete, Verb::Upsert, Verb::Create, Verb::Unless];
     let mut searches = Vec::new();
     for exists in [true, false] {
-        let small_if_absent = if exists { Extent::Open } else { Extent::Small };
         let large_if_absent = if exists { Extent::Open } else { Extent::Large };
         searches.extend([
-            Search::of(&[(&swap_delete, 2), (GET, 2)], UP, exists).that_is(small_if_absent),
+            Search::of(&[(&swap_delete, 2), (GET, 2)], UP, exists).that_is(large_if_absent),
             Search::of(&[(&[Verb::Get, Verb::Remove], 2), (BLIND, 2), (PEEK, 1)], UP, exists)
                 .that_shows(BEHIND),
             Search::of(&[(&swap, 1), (BLIND, 1), (GET, 1)], UP, exists).that_is(large_if_absent),

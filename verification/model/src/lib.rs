@@ -9,7 +9,8 @@
 //! # What is modelled
 //!
 //! - [`item`]: one item with up to three homes, and every operation on it: put, delete, create and replace
-//!   (`If-None-Match: *`, `If-Match: *`), a swap on the version that was read (`If-Match`), an upsert, a strong get.
+//!   (`If-None-Match: *`, `If-Match: *`), a swap on the version that was read (`If-Match`), an upsert, a put on a condition that
+//!   an absent item meets, a check in a transaction, a strong get.
 //!   Moves may be rejected, and items may expire. An operation is a machine of the protocol's steps, one request each. Linearizability is tracked exactly, by all
 //!   orders that are still possible (`item/history.rs`).
 //! - [`query`]: a query of four items in two shards, page by page, while a reshard moves three of them and

@@ -20,7 +20,7 @@ use dynashard_model::mutation::{Expectation, Mutation};
 const USAGE: &str =
     "usage: dynashard-model [good|ext|query|random|settings|bugs|all] [--secs N] [--open-secs N] [--to-the-end] [--steps]
 
-  good      puts, deletes and conditional writes, with timeouts and crashes
+  good      puts, deletes, conditional writes, updates and checks, with timeouts and crashes
   ext       upserts, If-Match on a version, routes over three homes
   query     queries while items move
   random    `random` collections that grow and shrink

@@ -158,6 +158,25 @@ pub enum Mutation {
     /// acknowledged, and what it wrote counts as absent.
     /// Invariants I2, I16.
     UpsertKeepsMarker,
+    /// Breaks "every write that leaves an item draws a new version": an update in place keeps the one that it finds, and a
+    /// move that has read the item before puts back what it has read.
+    /// Invariants I2, I35.
+    UpdateKeepsVersion,
+    /// Breaks "no two writes give an item the same version": a client's updates share one, and a move that has read what
+    /// the first has left undoes the second.
+    /// Invariants I2, I36.
+    VersionRepeats,
+    /// Breaks "an update counts at the new home only where an item is live": one in `move` goes there alone, and does not
+    /// keep what lies at the old home.
+    /// Invariant I14.
+    UpsertTrustsNewHome,
+    /// Breaks "a condition is judged of nothing where a marker lies": a create fails at a marker.
+    /// Invariant I16.
+    ConditionSeesMarker,
+    /// Breaks "checks run at the new home behind a marker at the old one": a check in `move` finds nothing, and a late put
+    /// that was seen before shows behind it.
+    /// Invariant I37.
+    CheckWithoutMarker,
     /// Breaks the guard on every write: a late delete removes a marker of a newer generation, and who still reads there
     /// takes the item for deleted.
     /// Invariant I12.
@@ -320,7 +339,7 @@ pub enum Expectation {
 
 impl Mutation {
     /// All of them, in the order of the protocol's sections.
-    pub const ALL: [Self; 81] = [
+    pub const ALL: [Self; 86] = [
         Self::PublishBeforeLeasesEnd,
         Self::ForwardBeforeStableIsKnown,
         Self::EnlistWithoutWait,
@@ -362,6 +381,11 @@ impl Mutation {
         Self::DeleteOnlyAtNewHome,
         Self::RemoveMarkersWhileMoving,
         Self::UpsertKeepsMarker,
+        Self::UpdateKeepsVersion,
+        Self::VersionRepeats,
+        Self::UpsertTrustsNewHome,
+        Self::ConditionSeesMarker,
+        Self::CheckWithoutMarker,
         Self::WriteWithoutGuard,
         Self::MoveKeepsGeneration,
         Self::DropCopyUnchecked,

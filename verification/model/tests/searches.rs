@@ -43,7 +43,7 @@ fn no_wait_is_too_short_while_the_lease_term_changes() {
     holds(Suite::Settings);
 }
 
-/// Each mutation says which of I2 to I34 it is against.
+/// Each mutation says which of I2 to I37 it is against.
 #[test]
 fn every_mutation_is_caught_but_those_that_are_defence_in_depth() {
     let is_caught = |mutation: &Mutation| {

@@ -10,10 +10,11 @@ mod plan;
 mod policy;
 mod state;
 mod survey;
+mod watch;
 
 pub(super) use description::vector_indexes;
 
-use std::num::NonZeroU32;
+use std::num::{NonZeroU32, NonZeroU64};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -86,9 +87,23 @@ pub(crate) struct AdoptArgs {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
+    watch: WatchArgs,
+    #[command(flatten)]
     leave: LeaveArgs,
     #[command(flatten)]
     caller: CallerArgs,
+}
+
+/// Who writes around the application.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Watching")]
+struct WatchArgs {
+    /// Read the stream of the table, and name each key that somebody writes around the application. Ctrl-C ends it.
+    #[arg(long, conflicts_with_all = ["check", "leave", "take_over", "skip_scan", "state", "policy", "operator_role", "grow_keys"])]
+    watch: bool,
+    /// With --watch: end after so many seconds. The exit status is 1 if somebody wrote around the application, and 0 if nobody did.
+    #[arg(long, value_name = "SECS", requires = "watch")]
+    watch_secs: Option<NonZeroU64>,
 }
 
 /// The way back out.
@@ -139,6 +154,9 @@ stack serves it from then on. With --take-over the item is removed, for a table 
 deleted, or whose metadata table was lost: the next stack that serves it claims it. Collections
 that had more than one shard have to be back at one before, or their items are not found.
 
+With --watch the table's stream tells who writes around the application, exactly: all of its writes
+leave another _ds_v on an item. Let it run for a week before anything may grow. Deletes leave no trace.
+
 Exit status: 0 if the table can be adopted, or with --leave is plain; 1 if not, 2 if it could not
 be looked at, 130 after Ctrl-C.
 
@@ -149,6 +167,7 @@ Examples:
   dynashard adopt --table Orders --leave --stack-name dynashard
   dynashard adopt --table Orders --leave --metadata-table NAME \\
     --remove-attributes --stack-is-deleted
+  dynashard adopt --table Orders --watch --watch-secs 604800
   dynashard adopt --table Orders --take-over dynashard-MetadataTable-1A2B3C
   dynashard adopt --table Orders --json | jq 'select(.event == \"finding\")'";
 
@@ -162,6 +181,7 @@ pub(crate) async fn run(args: AdoptArgs) -> ExitCode {
         }
         Ok(None) => {
             match &args.state {
+                _ if args.watch.watch => note!("dynashard: the watch has ended"),
                 _ if args.leave.leave => {
                     note!("dynashard: interrupted; run the same command again");
                 }
@@ -182,6 +202,7 @@ pub(crate) async fn run(args: AdoptArgs) -> ExitCode {
 async fn act(args: &AdoptArgs, output: &mut Output) -> Result<ExitCode, Failure> {
     match &args.take_over {
         Some(owned_by) => owner::take_over(args, owned_by, output).await,
+        None if args.watch.watch => Box::pin(watch::run(args, output)).await,
         None if args.leave.leave => Box::pin(leave::run(args, output)).await,
         None => check::run(args, output).await,
     }

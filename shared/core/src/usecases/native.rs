@@ -1,5 +1,7 @@
 //! Requests in DynamoDB's own words: where they go, under which guard and for how long (protocol: "Updates in place").
 
+use std::time::Duration;
+
 use dynashard_keys::{PartitionKey, PhysicalPartitionKey, ShardCount};
 
 use crate::model::error::Error;
@@ -72,7 +74,12 @@ impl NativeRequests {
         self.directory.lease().if_nothing_is_listed(deadline).await
     }
 
-    /// A version for one write: no two writes may give an item the same.
+    /// Waits before what was out of date is tried again.
+    pub async fn wait(&self, time: Duration) {
+        self.directory.clock().sleep(time).await;
+    }
+
+    /// A version for one write: no two writes may give an item the same (invariants I35 and I36).
     pub fn draw_version(&self) -> Version {
         Version::new(self.directory.context().entropy().next_u64())
     }

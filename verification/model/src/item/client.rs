@@ -53,7 +53,8 @@ impl ItemModel {
         client.begun += 1;
         client.lease.runs &= source == Source::Lease;
         let operation = operation(verb, at, client);
-        let call = (operation != Operation::Peek).then(|| state.history.call(operation));
+        let is_called = operation != Operation::Peek && !operation.is_part();
+        let call = is_called.then(|| state.history.call(operation));
         let first = if source == Source::Metadata { Next::Refresh } else { Next::StartOver };
         self.go_on(state, at, operation, call, first);
     }
@@ -143,7 +144,8 @@ impl ItemModel {
                     return;
                 }
                 Next::Return(outcome) => {
-                    state.returns(at, call, outcome);
+                    let part = operation.is_part().then(|| state.history.call(operation));
+                    state.returns(at, call.or(part), outcome);
                     return;
                 }
                 Next::Unknown => {
@@ -172,8 +174,13 @@ impl ItemModel {
             }
             (
                 Phase::Move,
-                Operation::Change(change @ (Change::Replace(_) | Change::Swap { .. })),
-            ) if !self.leaves_marker(change) => Next::Send(Step::TryNew, write(layout, change)),
+                Operation::Change(
+                    change @ (Change::Replace(_) | Change::Swap { .. } | Change::Upsert(_)),
+                ),
+            ) if !self.leaves_marker(change) => {
+                let (at, generation) = (layout.new, layout.generation);
+                Next::Send(Step::TryNew, Command::WriteToLive { at, change, generation })
+            }
             (_, Operation::Change(_)) => Next::Send(Step::ReadOld, Command::Get(layout.old)),
         }
     }
@@ -321,13 +328,17 @@ impl ItemModel {
             Change::Put(_) => !self.leaves_marker(change),
             Change::Delete => self.has(Mutation::DeleteOnlyAtNewHome),
             Change::Create(_) => self.has(Mutation::CreateSkipsOldHome),
+            Change::Upsert(_) => self.has(Mutation::UpsertTrustsNewHome),
             _ => false,
         }
     }
 
-    /// Whether a marker is to lie at the old home although the item is put in `move`: DynamoDB may delete it by itself, and
-    /// what it hides would show again.
+    /// Whether a marker is to lie at the old home although this is done in `move`. An item that is put may be deleted by
+    /// DynamoDB itself, and what it hides would show again. And what a check does not find must not show behind it.
     fn leaves_marker(&self, change: Change) -> bool {
+        if change == Change::Check {
+            return !self.has(Mutation::CheckWithoutMarker);
+        }
         change.writes().is_some_and(Value::may_expire) && !self.has(Mutation::UnpinnedTtl)
     }
 
@@ -373,7 +384,10 @@ fn operation(verb: Verb, at: usize, client: &Client) -> Operation {
         Verb::Delete => Change::Delete,
         Verb::Create => Change::Create(value),
         Verb::Replace => Change::Replace(value),
-        Verb::Upsert => Change::Upsert(Value(64 << place)),
+        Verb::Upsert => Change::Upsert(Value::of_upsert(place, client.begun)),
+        // The first client's first put is what is not wanted.
+        Verb::Unless => Change::Unless { unwanted: Value(11), new: value },
+        Verb::Check => Change::Check,
         Verb::Swap => Change::Swap { expected: version(), new: value },
         Verb::PutExpiring => Change::Put(value.expiring()),
         Verb::SwapExpiring => Change::Swap { expected: version(), new: value.expiring() },
@@ -383,11 +397,8 @@ fn operation(verb: Verb, at: usize, client: &Client) -> Operation {
 
 /// The operation itself, with the guard: at home, or at the new home of an item that is settled.
 fn apply(layout: Layout, change: Change) -> Next {
-    Next::Send(Step::Apply, write(layout, change))
-}
-
-fn write(layout: Layout, change: Change) -> Command {
-    Command::Write { at: layout.new, change, generation: layout.generation }
+    let write = Command::Write { at: layout.new, change, generation: layout.generation };
+    Next::Send(Step::Apply, write)
 }
 
 fn mark(layout: Layout) -> Next {

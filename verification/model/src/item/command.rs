@@ -21,11 +21,17 @@ pub enum Cell {
     Marker(Generation),
 }
 
-/// A live item as it was read. Values are never written twice, so a value stands for its `_ds_v` as well.
+/// What an item has as `_ds_v`: which write has left it so. To say that, a write takes what it alone writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Stamp(pub Value);
+
+/// A live item as it was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Version {
     /// What the item holds.
     pub value: Value,
+    /// Its `_ds_v`.
+    pub stamp: Stamp,
     /// Its `_ds_g`.
     pub generation: Generation,
 }
@@ -69,6 +75,15 @@ pub enum Command {
     /// An operation's own write, with the guard.
     Write {
         /// The home that it believes in.
+        at: Home,
+        /// What the operation does.
+        change: Change,
+        /// The generation that it believes in.
+        generation: Generation,
+    },
+    /// An operation's own write if an item is there, with the guard.
+    WriteToLive {
+        /// The new home.
         at: Home,
         /// What the operation does.
         change: Change,
@@ -122,7 +137,8 @@ pub enum Command {
 impl Command {
     /// Whether it changes anything. What only reads has no effect once nobody waits for it.
     pub fn writes(self) -> bool {
-        !matches!(self, Self::Get(_) | Self::GetBoth { .. })
+        let check = matches!(self, Self::Write { change: Change::Check, .. });
+        !check && !matches!(self, Self::Get(_) | Self::GetBoth { .. })
     }
 }
 
@@ -178,6 +194,19 @@ impl Cell {
             Self::Live(version) => Some(version.value),
             Self::Absent | Self::Marker(_) => None,
         }
+    }
+
+    /// Its `_ds_v`, if an item is there.
+    pub fn stamp(self) -> Option<Stamp> {
+        match self {
+            Self::Live(version) => Some(version.stamp),
+            Self::Absent | Self::Marker(_) => None,
+        }
+    }
+
+    /// Whether `_ds_v` and `_ds_g` are as they were read. DynamoDB cannot compare all that an item holds.
+    pub fn is_as_seen(self, seen: Version) -> bool {
+        self.stamp() == Some(seen.stamp) && self.generation() == Some(seen.generation)
     }
 
     /// Whether an item is there.

@@ -27,7 +27,7 @@ pub use operation::{Change, Operation, Outcome, Value, Verb};
 pub use state::State;
 
 use client::Source;
-use command::{Answer, Cell, Command, HOMES, Version};
+use command::{Answer, Cell, Command, HOMES, Stamp, Version};
 use state::{Client, Lease, Mover, Scan};
 
 use crate::mutation::Mutation;
@@ -238,7 +238,7 @@ impl Model for ItemModel {
         };
         if let Some(value) = self.initial {
             *state.cell_mut(self.route[0]) =
-                Cell::Live(Version { value, generation: Generation::FIRST });
+                Cell::Live(Version { value, stamp: Stamp(value), generation: Generation::FIRST });
         }
         vec![state]
     }

@@ -21,7 +21,12 @@ pub enum Verb {
     Replace,
     /// An upsert of DynamoDB's own, such as `UpdateItem ADD`: it keeps what was there.
     Upsert,
-    /// PUT with `If-Match` on the version that the client read last.
+    /// A put on a condition that is true of nothing and false of one value, such as `x <> :v`.
+    Unless,
+    /// A check in a transaction of the client: it writes nothing, and tells whether an item is there.
+    Check,
+    /// PUT with `If-Match` on the version that the client read last. No two versions of an item hold the same, so what it
+    /// holds stands for its version here.
     Swap,
     /// PUT /item of an item that may expire.
     PutExpiring,
@@ -56,6 +61,15 @@ pub enum Change {
     Replace(Value),
     /// See [`Verb::Upsert`]. The value is a bit that is added to those that are there.
     Upsert(Value),
+    /// See [`Verb::Unless`].
+    Unless {
+        /// What must not be there.
+        unwanted: Value,
+        /// What is put.
+        new: Value,
+    },
+    /// See [`Verb::Check`].
+    Check,
     /// See [`Verb::Swap`].
     Swap {
         /// What must be there.
@@ -100,6 +114,17 @@ impl Value {
     /// The bit that values have which may expire.
     const EXPIRES: u16 = 1 << 15;
 
+    /// The bit that an upsert adds: each of a client's two has its own.
+    pub fn of_upsert(client: u8, begun: u8) -> Self {
+        Self(64 << (2 * client + begun - 1))
+    }
+
+    /// The bit of the first upsert of the client whose upsert adds this one.
+    #[must_use]
+    pub fn first_of_client(self) -> Self {
+        Self(1 << (self.0.trailing_zeros() & !1))
+    }
+
     /// This value in an item that may expire.
     #[must_use]
     pub const fn expiring(self) -> Self {
@@ -113,6 +138,12 @@ impl Value {
 }
 
 impl Operation {
+    /// Whether it is part of a transaction, and so happens in the moment in which the other parts do, and not at any
+    /// since its client has begun.
+    pub fn is_part(self) -> bool {
+        self == Self::Change(Change::Check)
+    }
+
     /// What the operation does to a register by itself: the sequential specification.
     pub fn apply(self, register: Option<Value>) -> (Option<Value>, Outcome) {
         match self {
@@ -131,8 +162,8 @@ impl Change {
     pub fn writes(self) -> Option<Value> {
         match self {
             Self::Put(value) | Self::Create(value) | Self::Replace(value) => Some(value),
-            Self::Swap { new, .. } => Some(new),
-            Self::Delete | Self::Remove { .. } | Self::Upsert(_) => None,
+            Self::Swap { new, .. } | Self::Unless { new, .. } => Some(new),
+            Self::Delete | Self::Remove { .. } | Self::Upsert(_) | Self::Check => None,
         }
     }
 
@@ -149,6 +180,8 @@ impl Change {
                 (true, Value(register.map_or(bit, |Value(bits)| bits | bit)))
             }
             Self::Swap { expected, new } => (register == Some(expected), new),
+            Self::Unless { unwanted, new } => (register != Some(unwanted), new),
+            Self::Check => return register.map(Some).ok_or(ConditionFailed),
         };
         holds.then_some(Some(next)).ok_or(ConditionFailed)
     }

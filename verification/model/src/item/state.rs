@@ -59,7 +59,8 @@ pub struct Lease {
 pub struct Running {
     /// What was asked for.
     pub operation: Operation,
-    /// Its place in the history. An eventually consistent read has none.
+    /// Its place in the history. An eventually consistent read has none, and neither has part of a transaction before it
+    /// happens.
     pub call: Option<CallId>,
     /// What the request is for.
     pub step: Step,
@@ -90,8 +91,8 @@ pub enum Step {
     DropCopy,
     /// settle: nothing is at the old home, and a marker keeps it so.
     Mark,
-    /// A replacement in `move`, at the new home before anybody looks at the old one. A step that shows if its condition
-    /// holds, like the next three.
+    /// A replacement or an upsert in `move`, at the new home before anybody looks at the old one. A step that shows if
+    /// its condition holds, like the next three.
     TryNew,
     /// A delete in `move` of an item as it was read.
     DeleteAsSeen,

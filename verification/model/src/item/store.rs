@@ -3,8 +3,8 @@
 //! Transactions are atomic here, since every read of the item protocol that could see half of one is followed by a
 //! `TransactGetItems`. Their halves are the business of [`crate::query`].
 
-use super::command::{Answer, Cell, Command, HOMES, Handover, Home, Leave, Version};
-use super::operation::Change;
+use super::command::{Answer, Cell, Command, HOMES, Handover, Home, Leave, Stamp, Version};
+use super::operation::{Change, Value};
 use crate::mutation::Mutation;
 use crate::schedule::Generation;
 
@@ -21,6 +21,9 @@ pub(super) fn execute(
             Answer::FoundBoth { new: *table.at(new), old: *table.at(old) }
         }
         Command::Write { at, change, generation } => table.write(at, change, generation),
+        Command::WriteToLive { at, change, generation } => {
+            table.write_to_live(at, change, generation)
+        }
         Command::DeleteAsSeen { at, seen, generation } => {
             table.delete_as_seen(at, seen, generation)
         }
@@ -59,25 +62,56 @@ impl Table<'_> {
         if self.guard_fails(cell, generation) {
             return Answer::Behind;
         }
+        let marker = |mutation| self.has(mutation) && matches!(cell, Cell::Marker(_));
+        let is_refused =
+            marker(Mutation::ConditionSeesMarker) && matches!(change, Change::Create(_));
         // A marker counts as nothing: `value` does not see it.
-        let Ok(next) = change.apply(cell.value()) else {
+        let Some(next) = change.apply(cell.value()).ok().filter(|_| !is_refused) else {
             return Answer::ConditionFailed { live: cell.is_live() };
         };
-        let keeps_marker = self.has(Mutation::UpsertKeepsMarker)
-            && matches!((cell, change), (Cell::Marker(_), Change::Upsert(_)));
+        let keeps_marker =
+            marker(Mutation::UpsertKeepsMarker) && matches!(change, Change::Upsert(_));
         *self.at(at) = match next {
+            _ if change == Change::Check => cell,
             _ if keeps_marker => Cell::Marker(generation),
-            Some(value) => Cell::Live(Version { value, generation }),
+            Some(value) => {
+                let stamp = self.draw_stamp(cell, change, value);
+                Cell::Live(Version { value, stamp, generation })
+            }
             None => Cell::Absent,
         };
         Answer::Applied
+    }
+
+    /// The version of what a write leaves: what it alone writes, which of an upsert is the bit that it adds.
+    /// Invariants I35, I36.
+    fn draw_stamp(&self, cell: Cell, change: Change, value: Value) -> Stamp {
+        match (cell, change) {
+            (Cell::Live(found), Change::Upsert(_)) if self.has(Mutation::UpdateKeepsVersion) => {
+                found.stamp
+            }
+            (_, Change::Upsert(bit)) if self.has(Mutation::VersionRepeats) => {
+                Stamp(bit.first_of_client())
+            }
+            (_, Change::Upsert(bit)) => Stamp(bit),
+            _ => Stamp(value),
+        }
+    }
+
+    fn write_to_live(&mut self, at: Home, change: Change, generation: Generation) -> Answer {
+        let cell = *self.at(at);
+        if cell.is_live() || self.guard_fails(cell, generation) {
+            self.write(at, change, generation)
+        } else {
+            Answer::ConditionFailed { live: false }
+        }
     }
 
     fn delete_as_seen(&mut self, at: Home, seen: Version, generation: Generation) -> Answer {
         let cell = *self.at(at);
         if self.guard_fails(cell, generation) {
             Answer::Behind
-        } else if cell.value() == Some(seen.value) {
+        } else if cell.stamp() == Some(seen.stamp) {
             *self.at(at) = Cell::Absent;
             Answer::Applied
         } else {
@@ -89,7 +123,7 @@ impl Table<'_> {
         let cell = *self.at(at);
         if self.guard_fails(cell, generation) {
             Answer::Behind
-        } else if cell.value() == Some(seen.value) || self.has(Mutation::DeleteUnmovableUnchecked) {
+        } else if cell.stamp() == Some(seen.stamp) || self.has(Mutation::DeleteUnmovableUnchecked) {
             *self.at(at) = Cell::Marker(generation);
             Answer::Applied
         } else {
@@ -112,7 +146,7 @@ impl Table<'_> {
 
     fn move_item(&mut self, handover: Handover) -> Answer {
         let new = *self.at(handover.to);
-        if *self.at(handover.from) != Cell::Live(handover.seen) {
+        if !self.at(handover.from).is_as_seen(handover.seen) {
             Answer::Changed
         } else if self.guard_fails(new, handover.generation) {
             Answer::Behind
@@ -136,7 +170,7 @@ impl Table<'_> {
 
     /// The old home's half of a transaction.
     fn give_up(&mut self, handover: Handover) -> Answer {
-        if *self.at(handover.from) != Cell::Live(handover.seen) {
+        if !self.at(handover.from).is_as_seen(handover.seen) {
             return Answer::Changed;
         }
         *self.at(handover.from) = match handover.leave {

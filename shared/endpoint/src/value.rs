@@ -1,0 +1,153 @@
+//! Whether DynamoDB takes an item, for a batch: it refuses one as a whole for a part of it, and its parts are sent one by one.
+
+use std::collections::BTreeSet;
+
+use dynashard_core::MAX_DEPTH;
+use dynashard_keys::{KeyError, Number, SortKeyType};
+use serde_json::Value;
+
+use crate::document::Members;
+use crate::refusal::Refusal;
+use crate::table::ManagedTable;
+
+/// Refuses an item that is too large to be moved: with what a move adds it would be above what DynamoDB takes.
+pub(crate) fn check_movable(item: &Members) -> Result<(), Refusal> {
+    // Its text is never shorter than what is stored.
+    if serde_json::to_string(item).map_or(0, |text| text.len()) <= MAX_ITEM_BYTES - MOVE_BYTES {
+        return Ok(());
+    }
+    let mut bytes = 0;
+    for (name, value) in item {
+        // What is no value DynamoDB refuses, in its own words.
+        bytes += name.len() + size(value, 0).unwrap_or_default();
+    }
+    if bytes <= MAX_ITEM_BYTES - MOVE_BYTES || bytes > MAX_ITEM_BYTES {
+        return Ok(());
+    }
+    Err(Refusal::validation(
+        "dynashard: item_too_large: the item is above 399 KB, so that it could not be moved to another shard",
+    ))
+}
+
+/// What is left of the largest item for what a move adds.
+const MOVE_BYTES: usize = 1 << 10;
+
+/// The largest item (DynamoDB Developer Guide, "Quotas").
+const MAX_ITEM_BYTES: usize = 400 << 10;
+
+/// Refuses an item, or with `is_key` a key, that DynamoDB does not take for this table.
+pub(crate) fn check(table: &ManagedTable, item: &Members, is_key: bool) -> Result<(), Refusal> {
+    let mut bytes = 0;
+    for (name, value) in item {
+        bytes += name.len() + size(value, 0)?;
+    }
+    let sort_type = match table.requests().schema().sort_key_type {
+        SortKeyType::String => "S",
+        SortKeyType::Number => "N",
+    };
+    for (name, of_type) in [(table.partition_key_name(), "S"), (table.sort_key_name(), sort_type)] {
+        match item.get(name).and_then(|value| value.get(of_type)?.as_str()) {
+            None => return Err(no_key()),
+            Some("") => {
+                return Err(Refusal::validation(format!(
+                    "One or more parameter values are not valid. The AttributeValue for a key attribute cannot contain an \
+                     empty string value. Key: {name}"
+                )));
+            }
+            Some(_) => {}
+        }
+    }
+    if is_key && item.len() != 2 {
+        return Err(no_key());
+    }
+    if bytes > MAX_ITEM_BYTES {
+        return Err(Refusal::validation("Item size has exceeded the maximum allowed size"));
+    }
+    Ok(())
+}
+
+fn no_key() -> Refusal {
+    Refusal::validation("The provided key element does not match the schema")
+}
+
+/// About how many bytes a value takes (DynamoDB Developer Guide, "DynamoDB Item sizes and formats").
+fn size(value: &Value, depth: usize) -> Result<usize, Refusal> {
+    let shape = || Refusal::serialization("a value is not of its type");
+    let members = value.as_object().ok_or_else(shape)?;
+    let mut members = members.iter().filter(|(_, value)| !value.is_null());
+    let (of_type, value) = match (members.next(), members.next()) {
+        (Some(one), None) => one,
+        (None, _) => {
+            return Err(Refusal::validation(
+                "Supplied AttributeValue is empty, must contain exactly one of the supported datatypes",
+            ));
+        }
+        (Some(_), Some(_)) => {
+            return Err(Refusal::validation(
+                "Supplied AttributeValue has more than one datatypes set, must contain exactly one of the supported datatypes",
+            ));
+        }
+    };
+    if depth > MAX_DEPTH {
+        return Err(Refusal::validation("Nesting Levels have exceeded supported limits"));
+    }
+    let each = |value: &Value| value.as_array().cloned().ok_or_else(shape);
+    match of_type.as_str() {
+        "S" => value.as_str().map(str::len).ok_or_else(shape),
+        "B" => value.as_str().map(|text| text.len() / 4 * 3).ok_or_else(shape),
+        "N" => number(value.as_str().ok_or_else(shape)?),
+        "BOOL" | "NULL" => value.as_bool().map(|_| 1).ok_or_else(shape),
+        "L" => {
+            let mut bytes = 3;
+            for element in each(value)? {
+                bytes += 1 + size(&element, depth + 1)?;
+            }
+            Ok(bytes)
+        }
+        "M" => {
+            let mut bytes = 3;
+            for (name, element) in value.as_object().ok_or_else(shape)? {
+                bytes += 1 + name.len() + size(element, depth + 1)?;
+            }
+            Ok(bytes)
+        }
+        "SS" | "NS" | "BS" => set(of_type, &each(value)?),
+        _ => Err(shape()),
+    }
+}
+
+fn number(text: &str) -> Result<usize, Refusal> {
+    match text.trim().parse::<Number>() {
+        Ok(number) => Ok(number.to_string().len() / 2 + 2),
+        Err(KeyError::NumberOutOfRange { .. }) => Err(Refusal::validation(
+            "Number overflow. Attempting to store a number with magnitude larger than supported range",
+        )),
+        Err(_) => Err(Refusal::validation(format!(
+            "The parameter cannot be converted to a numeric value: {text}"
+        ))),
+    }
+}
+
+fn set(of_type: &str, elements: &[Value]) -> Result<usize, Refusal> {
+    let invalid = |why: &str| {
+        Err(Refusal::validation(format!("One or more parameter values were invalid: {why}")))
+    };
+    if elements.is_empty() {
+        return invalid(match of_type {
+            "SS" => "An string set  may not be empty",
+            "NS" => "An number set  may not be empty",
+            _ => "Binary sets should not be empty",
+        });
+    }
+    let (mut bytes, mut seen) = (0, BTreeSet::new());
+    for element in elements {
+        let text = element.as_str();
+        let text = text.ok_or_else(|| Refusal::serialization("a set holds something else"))?;
+        bytes += if of_type == "NS" { number(text)? } else { text.len() };
+        let canonical = text.trim().parse::<Number>().ok().filter(|_| of_type == "NS");
+        if !seen.insert(canonical.map_or_else(|| text.to_owned(), |number| number.to_string())) {
+            return invalid("Input collection contains duplicates");
+        }
+    }
+    Ok(bytes)
+}

@@ -1,0 +1,211 @@
+//! What a write carries, what stays out of answers, and what is refused.
+
+use aws_sdk_dynamodb::types::ReturnValue;
+use dynashard_core::{CollectionMetadata, Phase};
+use dynashard_keys::{Placement, ShardCount};
+use serde_json::{Value, json};
+
+use crate::stack::{MAIN, METADATA, Stack, item, partition, text};
+
+/// The item as it lies in the table.
+async fn stored(
+    stack: &Stack,
+    pk: &str,
+) -> std::collections::HashMap<String, aws_sdk_dynamodb::types::AttributeValue> {
+    let plain = stack.plain().await;
+    let got = plain.get_item().table_name(MAIN).key("pk", text(pk)).key("sk", text("1"));
+    got.consistent_read(true).send().await.expect("an answer").item.unwrap_or_default()
+}
+
+#[tokio::test]
+async fn every_write_leaves_another_version_and_none_is_shown() {
+    let stack = Stack::start().await;
+    let sdk = stack.sdk();
+    let mut versions = Vec::new();
+    let put = sdk.put_item().table_name(MAIN).item("pk", text("a")).item("sk", text("1"));
+    put.send().await.expect("it is put");
+    versions.push(stored(&stack, "a").await["_ds_v"].clone());
+    for expression in ["SET x = :x", "REMOVE y SET x = :x", "REMOVE x"] {
+        let mut update = sdk
+            .update_item()
+            .table_name(MAIN)
+            .key("pk", text("a"))
+            .key("sk", text("1"))
+            .update_expression(expression)
+            .return_values(ReturnValue::AllNew);
+        if expression.contains(':') {
+            update = update.expression_attribute_values(":x", text("x"));
+        }
+        let shown = update.send().await.expect("it is updated").attributes.unwrap_or_default();
+        assert!(shown.keys().all(|name| !name.starts_with("_ds_")), "{shown:?}");
+        versions.push(stored(&stack, "a").await["_ds_v"].clone());
+    }
+    let actions = json!({ "TransactItems": [{ "Update": {
+        "TableName": MAIN, "Key": item("a", "1"),
+        "UpdateExpression": "ADD n :n", "ExpressionAttributeValues": { ":n": { "N": "1" } },
+    } }] });
+    assert_eq!(stack.ask("TransactWriteItems", actions).await.0, 200);
+    versions.push(stored(&stack, "a").await["_ds_v"].clone());
+    for (at, version) in versions.iter().enumerate() {
+        assert!(!versions[..at].contains(version), "{versions:?}");
+    }
+    stack.database.shutdown().await;
+}
+
+#[tokio::test]
+async fn no_write_happens_to_an_item_of_a_later_generation() {
+    let stack = Stack::start().await;
+    let plain = stack.plain().await;
+    let ahead = plain.put_item().table_name(MAIN).item("pk", text("a")).item("sk", text("1"));
+    let number = aws_sdk_dynamodb::types::AttributeValue::N("7".to_owned());
+    ahead.item("_ds_g", number).send().await.expect("it is put");
+    let before = stored(&stack, "a").await;
+    for condition in [Value::Null, json!("attribute_exists(pk) OR attribute_not_exists(pk)")] {
+        let put =
+            json!({ "TableName": MAIN, "Item": item("a", "1"), "ConditionExpression": condition });
+        let (status, answer) = stack.ask("PutItem", put).await;
+        assert_eq!(status, 503, "{answer}");
+    }
+    assert_eq!(stored(&stack, "a").await, before);
+    stack.database.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_key_of_several_shards_is_refused_and_nothing_is_written() {
+    let mut stack = Stack::start().await;
+    let sdk = stack.sdk();
+    // The settings are pinned by the first request.
+    sdk.get_item()
+        .table_name(MAIN)
+        .key("pk", text("a"))
+        .key("sk", text("1"))
+        .send()
+        .await
+        .expect("cold");
+    let (two, placement) = (ShardCount::new(2).expect("a count"), Placement::Xxh64);
+    let grown = CollectionMetadata::stable(partition("grown"), placement, two, 1_700_000_000);
+    let one =
+        CollectionMetadata::stable(partition("moving"), placement, ShardCount::ONE, 1_700_000_000);
+    let moving =
+        CollectionMetadata { phase: Phase::Forward { from: ShardCount::ONE, to: two }, ..one };
+    for metadata in [&grown, &moving] {
+        stack.list(metadata).await;
+    }
+    stack.restart();
+    for pk in ["grown", "moving"] {
+        let key = item(pk, "1");
+        for (operation, body) in [
+            ("PutItem", json!({ "TableName": MAIN, "Item": key })),
+            ("UpdateItem", json!({ "TableName": MAIN, "Key": key })),
+            ("DeleteItem", json!({ "TableName": MAIN, "Key": key })),
+            ("GetItem", json!({ "TableName": MAIN, "Key": key })),
+            ("BatchGetItem", json!({ "RequestItems": { MAIN: { "Keys": [key] } } })),
+            (
+                "BatchWriteItem",
+                json!({ "RequestItems": { MAIN: [{ "PutRequest": { "Item": key } }] } }),
+            ),
+            (
+                "TransactWriteItems",
+                json!({ "TransactItems": [{ "Put": { "TableName": MAIN, "Item": key } }] }),
+            ),
+            (
+                "TransactGetItems",
+                json!({ "TransactItems": [{ "Get": { "TableName": MAIN, "Key": key } }] }),
+            ),
+            (
+                "Query",
+                json!({ "TableName": MAIN, "KeyConditionExpression": "pk = :p",
+                              "ExpressionAttributeValues": { ":p": { "S": pk } } }),
+            ),
+            ("Scan", json!({ "TableName": MAIN })),
+        ] {
+            let (status, answer) = stack.ask(operation, body).await;
+            assert_eq!(status, 400, "{operation}: {answer}");
+            assert!(
+                answer["message"].as_str().is_some_and(|why| why.contains("several shards")),
+                "{answer}"
+            );
+        }
+        assert!(stored(&stack, pk).await.is_empty());
+    }
+    // Keys beside them are served as before.
+    let put = json!({ "TableName": MAIN, "Item": item("beside", "1") });
+    assert_eq!(stack.ask("PutItem", put).await.0, 200);
+    stack.database.shutdown().await;
+}
+
+#[tokio::test]
+async fn what_is_ours_is_refused_wherever_a_client_names_it() {
+    let stack = Stack::start().await;
+    let key = item("a", "1");
+    let mut own = key.clone();
+    own["_ds_v"] = json!({ "N": "1" });
+    let values = json!({ ":v": { "N": "1" } });
+    let names = json!({ "#v": "_ds_v" });
+    for (operation, body) in [
+        ("PutItem", json!({ "TableName": MAIN, "Item": own })),
+        (
+            "PutItem",
+            json!({ "TableName": MAIN, "Item": key, "ConditionExpression": "attribute_exists(_ds_g)" }),
+        ),
+        (
+            "PutItem",
+            json!({ "TableName": MAIN, "Item": key, "ConditionExpression": "attribute_exists(#v)",
+                            "ExpressionAttributeNames": names }),
+        ),
+        ("PutItem", json!({ "TableName": MAIN, "Item": item("_ds_owner", "1") })),
+        (
+            "UpdateItem",
+            json!({ "TableName": MAIN, "Key": key, "UpdateExpression": "SET a = :v, _ds_v = :v",
+                               "ExpressionAttributeValues": values }),
+        ),
+        (
+            "UpdateItem",
+            json!({ "TableName": MAIN, "Key": key, "AttributeUpdates": { "_ds_v": { "Value": { "N": "1" } } } }),
+        ),
+        ("GetItem", json!({ "TableName": MAIN, "Key": key, "ProjectionExpression": "_ds_v" })),
+        ("GetItem", json!({ "TableName": MAIN, "Key": key, "AttributesToGet": ["_ds_v"] })),
+        (
+            "BatchWriteItem",
+            json!({ "RequestItems": { MAIN: [{ "PutRequest": { "Item": own } }] } }),
+        ),
+        (
+            "TransactWriteItems",
+            json!({ "TransactItems": [{ "Put": { "TableName": MAIN, "Item": own } }] }),
+        ),
+        (
+            "Scan",
+            json!({ "TableName": MAIN, "FilterExpression": "_ds_g > :v", "ExpressionAttributeValues": values }),
+        ),
+        ("PutItem", json!({ "TableName": METADATA, "Item": { "pk": { "S": "a" } } })),
+        ("GetItem", json!({ "TableName": METADATA, "Key": { "pk": { "S": "_ds_directory" } } })),
+        (
+            "ExecuteStatement",
+            json!({ "Statement": "DELETE FROM \"main\" WHERE pk = 'a' AND sk = '1'" }),
+        ),
+        ("DeleteTable", json!({ "TableName": MAIN })),
+        ("UpdateTimeToLive", json!({ "TableName": "arn:aws:dynamodb:us-east-1:1:table/main" })),
+    ] {
+        let (status, answer) = stack.ask(operation, body.clone()).await;
+        assert_eq!(status, 400, "{operation} {body}: {answer}");
+        let message = answer["message"].as_str().unwrap_or_default();
+        assert!(message.starts_with("dynashard: "), "{operation} {body}: {answer}");
+    }
+    assert!(stored(&stack, "a").await.is_empty());
+    stack.database.shutdown().await;
+}
+
+/// Which of two members counts is a guess, and a write to another table might be one to this.
+#[tokio::test]
+async fn a_body_with_a_member_twice_reaches_nobody() {
+    let stack = Stack::start().await;
+    let body =
+        br#"{"TableName":"main","TableName":"other","Item":{"pk":{"S":"a"},"sk":{"S":"1"}}}"#;
+    assert_eq!(stack.ask_bytes("PutItem", body).await.0, 400);
+    for body in ["", "[]", "{", "null", "\"main\""] {
+        assert_eq!(stack.ask_bytes("PutItem", body.as_bytes()).await.0, 400, "{body}");
+    }
+    let counters = stack.database.counters();
+    assert_eq!(counters.requests(MAIN, "PutItem") + counters.requests("other", "PutItem"), 0);
+    stack.database.shutdown().await;
+}

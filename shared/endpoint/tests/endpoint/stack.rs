@@ -1,0 +1,157 @@
+//! A managed table in the embedded engine, and the endpoint in front of it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::config::{BehaviorVersion, Config, Credentials, Region};
+use aws_sdk_dynamodb::types::{
+    AttributeDefinition, AttributeValue, BillingMode, KeySchemaElement, KeyType,
+    ScalarAttributeType,
+};
+use aws_smithy_runtime_api::client::http::{
+    HttpConnector, HttpConnectorFuture, SharedHttpConnector, http_client_fn,
+};
+use aws_smithy_runtime_api::client::orchestrator::{HttpRequest, HttpResponse};
+use aws_smithy_types::body::SdkBody;
+use dynashard_aws::ServerClock;
+use dynashard_aws_operator::{Operator, RawClient};
+use dynashard_core::ports::RecordStore;
+use dynashard_core::{CollectionMetadata, KeyHash, NativeRequests, Settings};
+use dynashard_endpoint::{Call, ManagedTable, Service};
+use dynashard_keys::PartitionKey;
+use dynashard_local::{DynamoDb, DynamoDbOptions};
+use dynashard_testkit::enlist;
+use serde_json::{Value, json};
+
+pub(crate) const MAIN: &str = "main";
+pub(crate) const METADATA: &str = "metadata";
+/// A table that nobody manages.
+pub(crate) const OTHER: &str = "other";
+
+/// Far longer than a test takes: nothing is read twice.
+const LEASE: Duration = Duration::from_mins(10);
+
+pub(crate) struct Stack {
+    pub(crate) database: DynamoDb,
+    pub(crate) operator: Operator,
+    settings: Settings,
+    pub(crate) service: Arc<Service>,
+}
+
+impl Stack {
+    pub(crate) async fn start() -> Self {
+        let database = DynamoDb::start(DynamoDbOptions::default()).await.expect("an engine");
+        let plain = dynashard_aws::connect_local(database.url(), ServerClock::default()).await;
+        create_table(&plain, MAIN, &["pk", "sk"]).await;
+        create_table(&plain, OTHER, &["pk", "sk"]).await;
+        create_table(&plain, METADATA, &["pk"]).await;
+        let operator = Operator::on_this_machine(database.url()).await;
+        let settings = Settings { lease_term: LEASE, ..Settings::default() };
+        let service = Arc::new(service(&operator, database.url(), &settings));
+        Self { database, operator, settings, service }
+    }
+
+    /// Puts an endpoint in front that has asked nothing yet.
+    pub(crate) fn restart(&mut self) {
+        self.service = Arc::new(service(&self.operator, self.database.url(), &self.settings));
+    }
+
+    /// An SDK whose requests the endpoint answers, without a socket.
+    pub(crate) fn sdk(&self) -> Client {
+        sdk_of(Arc::clone(&self.service))
+    }
+
+    /// An SDK that asks the engine itself.
+    pub(crate) async fn plain(&self) -> Client {
+        dynashard_aws::connect_local(self.database.url(), ServerClock::default()).await
+    }
+
+    /// Lists a collection, as the one that begins its first change does.
+    pub(crate) async fn list(&self, metadata: &CollectionMetadata) {
+        let records = self.operator.records(METADATA, &self.settings.schema);
+        enlist(&records, metadata).await.expect("a new collection");
+        let hash = KeyHash::of(&metadata.partition);
+        let groups = [hash.segment().group(), hash.metadata_group()];
+        records.raise(&groups).await.expect("a root");
+    }
+
+    /// Sends a request by its text.
+    pub(crate) async fn ask(&self, operation: &str, body: Value) -> (u16, Value) {
+        self.ask_bytes(operation, body.to_string().as_bytes()).await
+    }
+
+    pub(crate) async fn ask_bytes(&self, operation: &str, body: &[u8]) -> (u16, Value) {
+        let call = Call { operation: operation.to_owned(), body: body.to_vec().into() };
+        let answer = self.service.answer(&call).await;
+        (answer.status, serde_json::from_slice(&answer.body).unwrap_or_default())
+    }
+}
+
+pub(crate) fn item(pk: &str, sk: &str) -> Value {
+    json!({ "pk": { "S": pk }, "sk": { "S": sk } })
+}
+
+pub(crate) fn text(text: &str) -> AttributeValue {
+    AttributeValue::S(text.to_owned())
+}
+
+pub(crate) fn partition(name: &str) -> PartitionKey {
+    PartitionKey::new(name).expect("a valid partition key")
+}
+
+fn service(operator: &Operator, url: &str, settings: &Settings) -> Service {
+    let directory = operator.directory(MAIN, METADATA, settings.clone()).pinning();
+    let requests = NativeRequests::new(directory);
+    let table = ManagedTable::new(MAIN.to_owned(), METADATA.to_owned(), requests);
+    Service::new(RawClient::new(operator, url), vec![table])
+}
+
+/// An SDK whose requests this service answers.
+pub(crate) fn sdk_of(service: Arc<Service>) -> Client {
+    let connector = SharedHttpConnector::new(InProcess(service));
+    let config = Config::builder()
+        .behavior_version(BehaviorVersion::latest())
+        .region(Region::from_static("local"))
+        .credentials_provider(Credentials::new("local", "local", None, None, "local"))
+        .http_client(http_client_fn(move |_, _| connector.clone()))
+        .build();
+    Client::from_conf(config)
+}
+
+#[derive(Clone)]
+struct InProcess(Arc<Service>);
+
+impl std::fmt::Debug for InProcess {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("InProcess")
+    }
+}
+
+impl HttpConnector for InProcess {
+    fn call(&self, request: HttpRequest) -> HttpConnectorFuture {
+        let service = Arc::clone(&self.0);
+        let target = request.headers().get("x-amz-target").unwrap_or_default().to_owned();
+        let operation = target.rsplit_once('.').map_or("", |(_, operation)| operation).to_owned();
+        let body = request.body().bytes().unwrap_or_default().to_vec();
+        HttpConnectorFuture::new(async move {
+            let answer = service.answer(&Call { operation, body: body.into() }).await;
+            let status = answer.status.try_into().expect("a status");
+            Ok(HttpResponse::new(status, SdkBody::from(answer.body)))
+        })
+    }
+}
+
+async fn create_table(client: &Client, table: &str, keys: &[&str]) {
+    let mut request =
+        client.create_table().table_name(table).billing_mode(BillingMode::PayPerRequest);
+    for (name, key_type) in keys.iter().zip([KeyType::Hash, KeyType::Range]) {
+        let attribute = AttributeDefinition::builder().attribute_name(*name);
+        let attribute = attribute.attribute_type(ScalarAttributeType::S);
+        let element = KeySchemaElement::builder().attribute_name(*name).key_type(key_type);
+        request = request
+            .attribute_definitions(attribute.build().expect("name and type"))
+            .key_schema(element.build().expect("name and type"));
+    }
+    request.send().await.expect("a new table");
+}

@@ -1,0 +1,87 @@
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+/// The names and values of the expressions of one request, as the client sent them: `ExpressionAttributeNames` and
+/// `ExpressionAttributeValues`. What is added has placeholders that the client does not define.
+#[derive(Debug, Clone, Default)]
+pub struct Placeholders {
+    /// The attribute of each `#name`.
+    pub names: BTreeMap<String, String>,
+    /// The value of each `:value`, in DynamoDB JSON.
+    pub values: BTreeMap<String, Value>,
+}
+
+impl Placeholders {
+    /// The placeholder of an attribute: `#_ds0`, `#_ds1` and so on. The same one if asked again, since DynamoDB takes any
+    /// number of placeholders for an attribute but bounds the length of an expression.
+    pub fn name(&mut self, attribute: &str) -> String {
+        let is_ours = |name: &str| name.starts_with(OWN_NAME);
+        let known = self.names.iter().find(|(name, of)| is_ours(name) && *of == attribute);
+        if let Some((name, _)) = known {
+            return name.clone();
+        }
+        let name = unused(OWN_NAME, &self.names);
+        self.names.insert(name.clone(), attribute.to_owned());
+        name
+    }
+
+    /// A placeholder of its own for this value in DynamoDB JSON: `:_ds0`, `:_ds1` and so on.
+    pub fn value(&mut self, value: Value) -> String {
+        let name = unused(OWN_VALUE, &self.values);
+        self.values.insert(name.clone(), value);
+        name
+    }
+
+    /// Whether the client defines a placeholder, or something here has.
+    pub(crate) fn defines(&self, placeholder: &str) -> bool {
+        self.names.contains_key(placeholder) || self.values.contains_key(placeholder)
+    }
+}
+
+/// How the placeholders begin that are added.
+pub(crate) const OWN_NAME: &str = "#_ds";
+/// How the placeholders of values begin that are added.
+pub(crate) const OWN_VALUE: &str = ":_ds";
+
+/// The first of the numbered placeholders that the map lacks. The count of own ones is tried first.
+fn unused<T>(prefix: &str, taken: &BTreeMap<String, T>) -> String {
+    let own = taken.range(prefix.to_owned()..).take_while(|(name, _)| name.starts_with(prefix));
+    let mut number = own.count();
+    loop {
+        let name = format!("{prefix}{number}");
+        if !taken.contains_key(&name) {
+            return name;
+        }
+        number += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_name_has_one_placeholder_and_each_value_its_own() {
+        let mut placeholders = Placeholders::default();
+        assert_eq!(placeholders.name("_ds_g"), "#_ds0");
+        assert_eq!(placeholders.name("_ds_v"), "#_ds1");
+        assert_eq!(placeholders.name("_ds_g"), "#_ds0");
+        assert_eq!(placeholders.value(json!({"N": "1"})), ":_ds0");
+        assert_eq!(placeholders.value(json!({"N": "1"})), ":_ds1");
+        assert_eq!(placeholders.values[":_ds0"], json!({"N": "1"}));
+    }
+
+    #[test]
+    fn the_clients_placeholders_stay_what_they_are() {
+        let mut placeholders = Placeholders::default();
+        for (name, attribute) in [("#_ds1", "a"), ("#a", "_x"), ("#_dsx", "b")] {
+            placeholders.names.insert(name.to_owned(), attribute.to_owned());
+        }
+        assert_eq!(placeholders.name("_x"), "#_ds2");
+        assert_eq!(placeholders.name("_y"), "#_ds3");
+        assert_eq!(placeholders.names["#_ds1"], "a");
+    }
+}

@@ -1,0 +1,58 @@
+use crate::malformed::Malformed;
+use crate::tokens::{tokens, tokens_in_paths};
+
+/// An update expression with these assignments, such as `#v = :v`, as the last of its `SET` section, or in a `SET` section
+/// of their own.
+///
+/// `SET` is a reserved word, so a word like that begins the section unless a dot precedes it, which makes it part of a path.
+/// DynamoDB refuses an update with two such sections, with or without the assignments.
+pub fn with_assignments(update: Option<&str>, assignments: &str) -> Result<String, Malformed> {
+    let Some(update) = update else { return Ok(format!("SET {assignments}")) };
+    if tokens(update).next().is_none() {
+        return Err(no_token(update));
+    }
+    let tokens = tokens_in_paths(update).collect::<Vec<_>>();
+    let begins = |at: usize, words: &[&str]| {
+        let (token, in_path) = tokens[at];
+        !in_path && words.iter().any(|word| token.is_word(word))
+    };
+    let Some(set) = (0..tokens.len()).find(|at| begins(*at, &["SET"])) else {
+        return Ok(format!("{update} SET {assignments}"));
+    };
+    let mut behind = set + 1..tokens.len();
+    let next = behind.find(|at| begins(*at, &["SET", "REMOVE", "ADD", "DELETE"]));
+    let end = tokens[next.unwrap_or(tokens.len()) - 1].0.end();
+    let (before, behind) = update.split_at(end);
+    Ok(format!("{before}, {assignments}{behind}"))
+}
+
+fn no_token(text: &str) -> Malformed {
+    if text.is_empty() {
+        return Malformed::Empty;
+    }
+    Malformed::Syntax { token: "<EOF>".to_owned(), near: text.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn assignments_stand_behind_the_first_set_or_in_a_section_of_their_own() {
+        let added = |update| with_assignments(Some(update), "#v = :v").unwrap();
+        assert_eq!(with_assignments(None, "#v = :v").unwrap(), "SET #v = :v");
+        assert_eq!(added("SET a = :a"), "SET a = :a, #v = :v");
+        assert_eq!(added("remove b set a=:a"), "remove b set a=:a, #v = :v");
+        assert_eq!(added("SET#a = :a REMOVE b"), "SET#a = :a, #v = :v REMOVE b");
+        assert_eq!(added("ADD a :a"), "ADD a :a SET #v = :v");
+        assert_eq!(added("REMOVE a.SET, #SET.SET"), "REMOVE a.SET, #SET.SET SET #v = :v");
+        assert_eq!(added("REMOVE a . set"), "REMOVE a . set SET #v = :v");
+    }
+
+    #[test]
+    fn an_update_without_a_token_is_refused_as_dynamodb_does() {
+        assert_eq!(with_assignments(Some(""), "#v = :v"), Err(Malformed::Empty));
+        let error = with_assignments(Some(" \t"), "#v = :v").unwrap_err().to_string();
+        assert_eq!(error, r#"Syntax error; token: "<EOF>", near: " \t""#);
+    }
+}

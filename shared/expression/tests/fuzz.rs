@@ -1,0 +1,136 @@
+//! Texts and JSON that nobody would write. `DYNASHARD_FUZZ_CASES` sets how many, `DYNASHARD_FUZZ_SEED` which.
+
+use dynashard_expression::{
+    Placeholders, excess, legacy, reserved, with_assignments, with_projected, wrap,
+};
+use dynashard_testkit::{Random, fuzz};
+use serde_json::value::RawValue;
+
+const CASES: u64 = 20_000;
+
+const GUARD: &str = "(attribute_not_exists(#g) OR #g <= :g)";
+const ASSIGNMENTS: &str = "#v = :v";
+
+const PIECES: &[&str] = &[
+    "(",
+    ")",
+    ")",
+    "((",
+    "AND",
+    "OR",
+    "NOT",
+    "a",
+    ".",
+    "SET",
+    "set ",
+    "REMOVE",
+    "ADD",
+    "=",
+    "<>",
+    "<=",
+    ":v",
+    "#n",
+    ",",
+    "[0]",
+    "IN(",
+    "BETWEEN",
+    "size(",
+    "contains(a, :v)",
+    "_ds_v",
+    "#_ds0",
+    ":_ds",
+    "'",
+    "é",
+    "\u{1f980}",
+    "\0",
+    "\u{2028}",
+    " ",
+    "\n",
+    "\\",
+    "12",
+    "-- ",
+    "\u{ff08}",
+];
+
+const PARAMETERS: &[&str] = &[
+    r#"{"a":{"ComparisonOperator":"IN","AttributeValueList":[{"S":"x"},{"S":"y"}]}}"#,
+    r#"{"a":{"Value":{"N":"1"},"Exists":true},"b":{"Exists":false}}"#,
+    r#"{"a":{"Action":"ADD","Value":{"L":[]}},"b":{"Action":"DELETE"},"c":{"Value":{"SS":["x"]}}}"#,
+    r#"{"pk":{"ComparisonOperator":"BETWEEN","AttributeValueList":[{"N":"1"},{"N":"2"}]}}"#,
+    r#"["a","b","a.b"]"#,
+];
+
+fn text(random: &Random) -> String {
+    let mut text =
+        (0..random.below(16)).map(|_| *random.pick(PIECES)).collect::<String>().into_bytes();
+    if random.below(2) == 0 {
+        random.damage(&mut text, |random| (0..random.below(4)).map(|_| random.byte()).collect());
+    }
+    String::from_utf8_lossy(&text).into_owned()
+}
+
+/// Whether the guard is followed by one conjunct, counted without the crate's own lexer.
+fn is_guarded(wrapped: &str) -> bool {
+    let rest = wrapped.strip_prefix(GUARD).and_then(|rest| rest.strip_prefix(" AND "));
+    let Some(rest) = rest.map(str::trim_ascii) else { return false };
+    let mut depth = 0_i32;
+    let mut closed = 0;
+    for character in rest.chars() {
+        depth += i32::from(character == '(') - i32::from(character == ')');
+        closed += i32::from(depth <= 0);
+    }
+    rest.starts_with('(') && rest.ends_with(')') && depth == 0 && closed == 1
+}
+
+#[test]
+fn no_text_panics_or_leaves_its_brackets() {
+    let mut guarded = 0_u64;
+    let cases = fuzz(CASES, |random| {
+        let text = text(random);
+        if let Ok(wrapped) = wrap(GUARD, Some(&text)) {
+            assert!(is_guarded(&wrapped), "{wrapped:?}");
+            guarded += 1;
+        }
+        if let Ok(more) = with_assignments(Some(&text), ASSIGNMENTS) {
+            let in_section = more.replacen(&format!(", {ASSIGNMENTS}"), "", 1);
+            let in_own = more.replace(&format!(" SET {ASSIGNMENTS}"), "");
+            assert!([in_section, in_own].contains(&text), "{more:?}");
+        }
+        let names = [GUARD.to_owned()];
+        assert!(with_projected(&text, &names).starts_with(&text));
+        assert_eq!(excess(&text), None);
+        let found = reserved([text.as_str()], &Placeholders::default(), "_ds_");
+        assert!(found.is_none_or(|found| text.contains(&found)));
+    });
+    assert!(guarded >= cases / 20, "only {guarded} of {cases} were guarded");
+}
+
+#[test]
+fn no_legacy_parameter_panics() {
+    let mut translated = 0_u64;
+    let cases = fuzz(CASES, |random| {
+        let mut parameter = random.pick(PARAMETERS).as_bytes().to_vec();
+        if random.below(4) > 0 {
+            let noise =
+                |random: &Random| random.pick(PARAMETERS).bytes().take(random.below(30)).collect();
+            random.damage(&mut parameter, noise);
+        }
+        let Ok(parameter) = String::from_utf8(parameter) else { return };
+        let Ok(parameter) = RawValue::from_string(parameter) else { return };
+        let mut placeholders = Placeholders::default();
+        let operator = *random.pick(&[None, None, Some("OR"), Some("x")]);
+        let texts = [
+            legacy::expected(&parameter, operator, &mut placeholders).ok().flatten(),
+            legacy::filter(&parameter, operator, &mut placeholders).ok().flatten(),
+            legacy::key_conditions(&parameter, &mut placeholders).ok(),
+            legacy::attribute_updates(&parameter, &mut placeholders).ok().flatten(),
+            legacy::attributes_to_get(&parameter, &mut placeholders).ok(),
+        ];
+        for text in texts.into_iter().flatten() {
+            translated += 1;
+            assert_eq!(reserved([text.as_str()], &placeholders, "_ds_"), None);
+            wrap(GUARD, Some(&text)).expect("it is well-formed");
+        }
+    });
+    assert!(translated >= cases / 10, "only {translated} of {cases} were translated");
+}
