@@ -73,7 +73,8 @@ pub async fn run(
         if !exchange.agrees() && exchange.parts() {
             return Ok(failures);
         }
-        before = Some(exchange);
+        // Where only one of them has a page, nothing can go on behind it.
+        before = Some(exchange).filter(|exchange| exchange.plain.status == exchange.other.status);
     }
     let body = json!({ "TableName": TABLE });
     let all = Step { operation: "Scan".to_owned(), body, goes_on: false };
