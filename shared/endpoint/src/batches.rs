@@ -288,7 +288,12 @@ fn merged(
             }
             if let Some(metrics) = single.remove("ItemCollectionMetrics") {
                 let by_table = members.entry("ItemCollectionMetrics").or_insert_with(|| json!({}));
-                merge(by_table, json!({ write.table: [metrics] }));
+                // One of each collection.
+                let key = &metrics["ItemCollectionKey"];
+                let known = by_table[write.table].as_array().into_iter().flatten();
+                if !known.map(|known| &known["ItemCollectionKey"]).any(|known| known == key) {
+                    merge(by_table, json!({ write.table: [metrics] }));
+                }
             }
         } else if UNPROCESSED.iter().any(|name| answer.is_error(name)) || answer.status == 503 {
             unprocessed_writes += 1;

@@ -101,7 +101,7 @@ mod tests {
         {
             assert!(read(body.as_bytes()).is_err(), "{body}");
         }
-        let body = r#"{"A":[{"B":{"S":"é","N":"1.50"}},null,true,1,-2,1.5]}"#;
+        let body = r#"{"A":[{"B":{"N":"1.50","S":"é"}},null,true,1,-2,1.5]}"#;
         let members = read(body.as_bytes()).expect("an object");
         assert_eq!(serde_json::to_string(&members).expect("JSON"), body);
         for body in ["", "[]", "{} x", "7", "\u{0}"] {

@@ -39,6 +39,7 @@ const UPDATE: &str = "UpdateExpression";
 const PROJECTION: &str = "ProjectionExpression";
 const FILTER: &str = "FilterExpression";
 const KEY_CONDITION: &str = "KeyConditionExpression";
+const OPERATOR: &str = "ConditionalOperator";
 const NAMES: &str = "ExpressionAttributeNames";
 const VALUES: &str = "ExpressionAttributeValues";
 const ON_FAILURE: &str = "ReturnValuesOnConditionCheckFailure";
@@ -95,19 +96,25 @@ pub(crate) fn guarded(
 ) -> Result<Guarded, Refusal> {
     check_forms(&body, verb.expressions(), verb.legacy())?;
     let mut placeholders = take_placeholders(&mut body, verb.expressions(), verb.legacy())?;
-    let operator = body.remove("ConditionalOperator");
+    let operator = expression(&body, OPERATOR)?;
+    if operator.is_some() && !body.contains_key("Expected") {
+        return Err(Refusal::validation(
+            "1 validation error detected: ConditionalOperator cannot be used without Filter or Expected",
+        ));
+    }
+    body.remove(OPERATOR);
     let condition = match body.remove("Expected") {
         Some(expected) => {
-            legacy::expected(&raw(&expected)?, text(operator.as_ref()), &mut placeholders)
+            legacy::expected(&raw(&expected)?, operator.as_deref(), &mut placeholders)
                 .map_err(of_legacy)?
         }
-        None => text(body.get(CONDITION)).map(str::to_owned),
+        None => expression(&body, CONDITION)?,
     };
     let update = match body.remove("AttributeUpdates") {
         Some(updates) => {
             legacy::attribute_updates(&raw(&updates)?, &mut placeholders).map_err(of_legacy)?
         }
-        None => text(body.get(UPDATE)).map(str::to_owned),
+        None => expression(&body, UPDATE)?,
     };
     check_reserved([&condition, &update], &placeholders)?;
     let mut guard = guard(table, terms, &mut placeholders);
@@ -155,7 +162,7 @@ pub(crate) fn guarded(
 /// Has a read show the generation of what it finds.
 pub(crate) fn showing_generation(body: &mut Members) -> Result<(), Refusal> {
     let mut placeholders = take_pair(body)?;
-    check_reserved([&expression(body, PROJECTION)], &placeholders)?;
+    check_reserved([&expression(body, PROJECTION)?], &placeholders)?;
     show(&[GENERATION], body, &mut placeholders)?;
     put_placeholders(body, placeholders);
     Ok(())
@@ -168,11 +175,14 @@ fn show(own: &[&str], body: &mut Members, placeholders: &mut Placeholders) -> Re
         if let Some(name) = names.find(|name| name.starts_with(RESERVED_PREFIX)) {
             return Err(reserved_name(name));
         }
-        attributes.extend(own.iter().map(|name| Value::from(*name)));
+        // A list of nothing DynamoDB refuses, in its own words.
+        if !attributes.is_empty() {
+            attributes.extend(own.iter().map(|name| Value::from(*name)));
+        }
         return Ok(());
     }
     // What is empty DynamoDB refuses, in its own words.
-    if let Some(projection) = expression(body, PROJECTION).filter(|text| !text.trim().is_empty()) {
+    if let Some(projection) = expression(body, PROJECTION)?.filter(|text| !text.trim().is_empty()) {
         let names = own.iter().map(|name| placeholders.name(name)).collect::<Vec<_>>();
         body.insert(PROJECTION.to_owned(), with_projected(&projection, &names).into());
     }
@@ -203,11 +213,17 @@ pub(crate) fn page_showing_own(
     const EXPRESSIONS: [&str; 3] = [FILTER, KEY_CONDITION, PROJECTION];
     check_forms(body, &EXPRESSIONS, &LEGACY)?;
     let mut placeholders = take_pair(body)?;
-    // What shows through a filter is an expression.
-    if body.contains_key("QueryFilter") || body.contains_key("ScanFilter") {
+    // What shows through a filter, or beside a count, is an expression.
+    let is_legacy = LEGACY.iter().any(|name| body.contains_key(*name));
+    let has_filter = ["QueryFilter", "ScanFilter"].iter().any(|name| body.contains_key(*name));
+    if has_filter || is_legacy && text(body.get("Select")) == Some("COUNT") {
         modernise(body, &mut placeholders)?;
     }
-    let texts = EXPRESSIONS.map(|name| expression(body, name));
+    let texts = [
+        expression(body, FILTER)?,
+        expression(body, KEY_CONDITION)?,
+        expression(body, PROJECTION)?,
+    ];
     check_reserved(&texts, &placeholders)?;
     if shows == Shows::AsItIs {
         put_placeholders(body, placeholders);
@@ -242,7 +258,8 @@ pub(crate) fn page_showing_own(
 
 /// Has the legacy parameters of a page be expressions.
 fn modernise(body: &mut Members, placeholders: &mut Placeholders) -> Result<(), Refusal> {
-    let operator = body.remove("ConditionalOperator");
+    let operator = expression(body, OPERATOR)?;
+    body.remove(OPERATOR);
     let mut take = |name: &str| body.remove(name).map(|value| raw(&value)).transpose();
     let (key_conditions, attributes) = (take("KeyConditions")?, take("AttributesToGet")?);
     let filters = [take("QueryFilter")?, take("ScanFilter")?];
@@ -252,7 +269,7 @@ fn modernise(body: &mut Members, placeholders: &mut Placeholders) -> Result<(), 
         }
     };
     for filter in filters.into_iter().flatten() {
-        let filter = legacy::filter(&filter, text(operator.as_ref()), placeholders);
+        let filter = legacy::filter(&filter, operator.as_deref(), placeholders);
         put(FILTER, filter.map_err(of_legacy)?);
     }
     if let Some(conditions) = key_conditions {
@@ -420,8 +437,13 @@ fn reserved_name(name: &str) -> Refusal {
     ))
 }
 
-fn expression(body: &Members, name: &str) -> Option<String> {
-    text(body.get(name)).map(str::to_owned)
+/// An expression of a request. One that is no text would be lost with what it demands.
+fn expression(body: &Members, name: &str) -> Result<Option<String>, Refusal> {
+    match body.get(name) {
+        None => Ok(None),
+        Some(Value::String(text)) => Ok(Some(text.clone())),
+        Some(_) => Err(Refusal::serialization(format!("{name} is no text"))),
+    }
 }
 
 fn text(value: Option<&Value>) -> Option<&str> {

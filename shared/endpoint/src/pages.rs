@@ -47,12 +47,21 @@ pub(crate) async fn page(
         None
     };
     let deadline = deadline(table);
-    let (partition, body) = (&partition, &body);
+    // Of an index the key condition may name the partition key of the table, too.
+    let named = match queried(table, &body).filter(|_| shows == Shows::AsItIs) {
+        Some(value) => ManagedTable::partition(value)?,
+        None => None,
+    };
+    let (partition, named, body) = (&partition, &named, &body);
     attempts(table, deadline, || async move {
         let ground = ground(table, partition.as_ref(), deadline).await?;
         let mut body = body.clone();
         if let Ground::Collection(partition, terms) = &ground {
             query_at(table, &mut body, partition, terms)?;
+        }
+        if let Some(named) = named {
+            let terms = table.terms(named, deadline).await?;
+            query_at(table, &mut body, named, &terms)?;
         }
         let counts = page_showing_own(&mut body, ground.generation(), shows)?;
         let sent = Value::Object(body).to_string().into_bytes();

@@ -9,7 +9,7 @@ use serde_json::Value;
 use xxhash_rust::xxh64::xxh64;
 
 use crate::call::{Answer, Call};
-use crate::document::Members;
+use crate::document::{Members, without_nulls};
 use crate::guard::{On, Verb, guarded, showing_generation};
 use crate::items::{Attempt, attempts, partition_of, terms_of};
 use crate::parameters;
@@ -43,9 +43,7 @@ pub(crate) async fn write(
 ) -> Result<Answer, Refusal> {
     let Some(first) = first_managed(upstream, &body)? else { return upstream.pass(call).await };
     parameters::check("TransactWriteItems", &body)?;
-    // DynamoDB refuses such a transaction as a whole, in its own words.
-    let actions = body.get("TransactItems").and_then(Value::as_array).map_or(0, Vec::len);
-    if actions > MAX_ACTIONS {
+    if is_too_long(&body) {
         return upstream.pass(call).await;
     }
     let deadline = long_deadline(first);
@@ -91,6 +89,9 @@ pub(crate) async fn get(
 ) -> Result<Answer, Refusal> {
     let Some(first) = first_managed(upstream, &body)? else { return upstream.pass(call).await };
     parameters::check("TransactGetItems", &body)?;
+    if is_too_long(&body) {
+        return upstream.pass(call).await;
+    }
     let deadline = long_deadline(first);
     let body = &body;
     attempts(first, deadline, || async move {
@@ -135,6 +136,11 @@ pub(crate) async fn get(
     .await
 }
 
+/// Whether DynamoDB refuses a transaction as a whole, in its own words.
+fn is_too_long(body: &Members) -> bool {
+    body.get("TransactItems").and_then(Value::as_array).is_some_and(|all| all.len() > MAX_ACTIONS)
+}
+
 /// The first managed table that a transaction names.
 fn first_managed<'a>(
     upstream: &'a Upstream,
@@ -175,8 +181,13 @@ async fn guarded_actions<'a>(
             };
             let partition = partition_of(table, members, verb.image())?;
             let terms = terms_of(table, partition.as_ref(), deadline).await?;
-            let guarded =
-                guarded(verb, members.clone(), table, terms.as_ref(), (On::Anything, version))?;
+            let guarded = guarded(
+                verb,
+                without_nulls(members.clone()),
+                table,
+                terms.as_ref(),
+                (On::Anything, version),
+            )?;
             let asked_for_old = guarded.asked_for_old;
             *request = guarded.body.into();
             actions.insert(at, ManagedAction { table, partition, terms, asked_for_old });

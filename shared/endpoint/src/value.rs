@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use dynashard_core::MAX_DEPTH;
 use dynashard_keys::{KeyError, Number, SortKeyType};
 use serde_json::Value;
@@ -39,6 +41,7 @@ const MAX_ITEM_BYTES: usize = 400 << 10;
 pub(crate) fn check(table: &ManagedTable, item: &Members, is_key: bool) -> Result<(), Refusal> {
     let mut bytes = 0;
     for (name, value) in item {
+        check_name(name)?;
         bytes += name.len() + size(value, 0)?;
     }
     let sort_type = match table.requests().schema().sort_key_type {
@@ -54,6 +57,16 @@ pub(crate) fn check(table: &ManagedTable, item: &Members, is_key: bool) -> Resul
                      empty string value. Key: {name}"
                 )));
             }
+            Some(key) if name == table.partition_key_name() && key.len() > 2_048 => {
+                return Err(too_long(
+                    "Size of hashkey has exceeded the maximum size limit of2048 bytes",
+                ));
+            }
+            Some(key) if name == table.sort_key_name() && key.len() > 1_024 => {
+                let why =
+                    "Aggregated size of all range keys has exceeded the size limit of 1024 bytes";
+                return Err(too_long(why));
+            }
             Some(_) => {}
         }
     }
@@ -64,6 +77,14 @@ pub(crate) fn check(table: &ManagedTable, item: &Members, is_key: bool) -> Resul
         return Err(Refusal::validation("Item size has exceeded the maximum allowed size"));
     }
     Ok(())
+}
+
+fn check_name(name: &str) -> Result<(), Refusal> {
+    if name.is_empty() { Err(Refusal::validation("Empty attribute name")) } else { Ok(()) }
+}
+
+fn too_long(why: &str) -> Refusal {
+    Refusal::validation(format!("One or more parameter values were invalid: {why}"))
 }
 
 fn no_key() -> Refusal {
@@ -94,8 +115,13 @@ fn size(value: &Value, depth: usize) -> Result<usize, Refusal> {
     let each = |value: &Value| value.as_array().cloned().ok_or_else(shape);
     match of_type.as_str() {
         "S" => value.as_str().map(str::len).ok_or_else(shape),
-        "B" => value.as_str().map(|text| text.len() / 4 * 3).ok_or_else(shape),
+        "B" => binary(value.as_str().ok_or_else(shape)?),
         "N" => number(value.as_str().ok_or_else(shape)?),
+        "NULL" if *value == Value::Bool(false) => Err(Refusal::validation(
+            "One or more parameter values were invalid: Null attribute value types must have the value of true",
+        )),
+        // DynamoDB takes these texts, too.
+        "BOOL" | "NULL" if ["true", "false"].iter().any(|text| value == text) => Ok(1),
         "BOOL" | "NULL" => value.as_bool().map(|_| 1).ok_or_else(shape),
         "L" => {
             let mut bytes = 3;
@@ -107,6 +133,7 @@ fn size(value: &Value, depth: usize) -> Result<usize, Refusal> {
         "M" => {
             let mut bytes = 3;
             for (name, element) in value.as_object().ok_or_else(shape)? {
+                check_name(name)?;
                 bytes += 1 + name.len() + size(element, depth + 1)?;
             }
             Ok(bytes)
@@ -114,6 +141,13 @@ fn size(value: &Value, depth: usize) -> Result<usize, Refusal> {
         "SS" | "NS" | "BS" => set(of_type, &each(value)?),
         _ => Err(shape()),
     }
+}
+
+fn binary(text: &str) -> Result<usize, Refusal> {
+    STANDARD
+        .decode(text)
+        .map(|bytes| bytes.len())
+        .map_err(|_| Refusal::serialization("a value of the type B is no base64"))
 }
 
 fn number(text: &str) -> Result<usize, Refusal> {
@@ -143,7 +177,11 @@ fn set(of_type: &str, elements: &[Value]) -> Result<usize, Refusal> {
     for element in elements {
         let text = element.as_str();
         let text = text.ok_or_else(|| Refusal::serialization("a set holds something else"))?;
-        bytes += if of_type == "NS" { number(text)? } else { text.len() };
+        bytes += match of_type {
+            "NS" => number(text)?,
+            "BS" => binary(text)?,
+            _ => text.len(),
+        };
         let canonical = text.trim().parse::<Number>().ok().filter(|_| of_type == "NS");
         if !seen.insert(canonical.map_or_else(|| text.to_owned(), |number| number.to_string())) {
             return invalid("Input collection contains duplicates");

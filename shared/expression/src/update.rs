@@ -17,7 +17,12 @@ pub fn with_assignments(update: Option<&str>, assignments: &str) -> Result<Strin
         !in_path && words.iter().any(|word| token.is_word(word))
     };
     let Some(set) = (0..tokens.len()).find(|at| begins(*at, &["SET"])) else {
-        return Ok(format!("{update} SET {assignments}"));
+        // Where the text goes wrong is mostly its end, unless it does not begin as an update.
+        return Ok(if begins(0, &["REMOVE", "ADD", "DELETE"]) {
+            format!("SET {assignments} {update}")
+        } else {
+            format!("{update} SET {assignments}")
+        });
     };
     let mut behind = set + 1..tokens.len();
     let next = behind.find(|at| begins(*at, &["SET", "REMOVE", "ADD", "DELETE"]));
@@ -61,9 +66,10 @@ mod tests {
         assert_eq!(added("SET a = :a"), "SET a = :a, #v = :v");
         assert_eq!(added("remove b set a=:a"), "remove b set a=:a, #v = :v");
         assert_eq!(added("SET#a = :a REMOVE b"), "SET#a = :a, #v = :v REMOVE b");
-        assert_eq!(added("ADD a :a"), "ADD a :a SET #v = :v");
-        assert_eq!(added("REMOVE a.SET, #SET.SET"), "REMOVE a.SET, #SET.SET SET #v = :v");
-        assert_eq!(added("REMOVE a . set"), "REMOVE a . set SET #v = :v");
+        assert_eq!(added("a = :a"), "a = :a SET #v = :v");
+        assert_eq!(added("ADD a :a"), "SET #v = :v ADD a :a");
+        assert_eq!(added("REMOVE a.SET, #SET.SET"), "SET #v = :v REMOVE a.SET, #SET.SET");
+        assert_eq!(added("REMOVE a . set"), "SET #v = :v REMOVE a . set");
     }
 
     #[test]

@@ -69,17 +69,28 @@ fn text(random: &Random) -> String {
     String::from_utf8_lossy(&text).into_owned()
 }
 
-/// Whether the guard is followed by one conjunct, counted without the crate's own lexer.
+/// Whether the guard stands first, what follows closes no bracket that it has not opened, and no `OR` is outside of its brackets.
 fn is_guarded(wrapped: &str) -> bool {
-    let rest = wrapped.strip_prefix(GUARD).and_then(|rest| rest.strip_prefix(" AND "));
-    let Some(rest) = rest.map(str::trim_ascii) else { return false };
+    let Some(rest) = wrapped.strip_prefix(GUARD).and_then(|rest| rest.strip_prefix(" AND ")) else {
+        return false;
+    };
     let mut depth = 0_i32;
-    let mut closed = 0;
-    for character in rest.chars() {
+    let mut word = String::new();
+    for character in rest.chars().chain([' ']) {
+        if character.is_ascii_alphanumeric() || "_#:".contains(character) {
+            word.push(character.to_ascii_uppercase());
+            continue;
+        }
+        if depth == 0 && word == "OR" {
+            return false;
+        }
+        word.clear();
         depth += i32::from(character == '(') - i32::from(character == ')');
-        closed += i32::from(depth <= 0);
+        if depth < 0 {
+            return false;
+        }
     }
-    rest.starts_with('(') && rest.ends_with(')') && depth == 0 && closed == 1
+    depth == 0
 }
 
 #[test]
@@ -93,8 +104,9 @@ fn no_text_panics_or_leaves_its_brackets() {
         }
         if let Ok(more) = with_assignments(Some(&text), ASSIGNMENTS) {
             let in_section = more.replacen(&format!(", {ASSIGNMENTS}"), "", 1);
-            let in_own = more.replace(&format!(" SET {ASSIGNMENTS}"), "");
-            assert!([in_section, in_own].contains(&text), "{more:?}");
+            let behind = more.replace(&format!(" SET {ASSIGNMENTS}"), "");
+            let before = more.replacen(&format!("SET {ASSIGNMENTS} "), "", 1);
+            assert!([in_section, behind, before].contains(&text), "{more:?}");
         }
         let names = [GUARD.to_owned()];
         assert!(with_projected(&text, &names).starts_with(&text));

@@ -66,7 +66,6 @@ async fn every_fault_is_found_and_its_program_made_small() {
 }
 
 #[tokio::test]
-#[ignore = "the endpoint is not there yet: cargo run -p dynashard-differential lists what it answers otherwise"]
 async fn the_endpoint_answers_as_dynamodb_does_but_for_the_rows_of_the_table_each_of_which_is_met()
 {
     let endpoint = Endpoint::start().await.expect("the endpoint starts");
