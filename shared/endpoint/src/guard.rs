@@ -150,9 +150,9 @@ pub(crate) fn guarded(
         let own = if on == On::Nothing { Vec::new() } else { own_attributes(terms, version) };
         add_assignments(&mut body, update.as_deref(), own, &mut placeholders)?;
     }
-    let asked = body.get(ON_FAILURE).and_then(Value::as_str);
-    let asked_for_old = asked == Some("ALL_OLD");
-    if matches!(asked, None | Some("NONE")) {
+    let asked = body.get(ON_FAILURE);
+    let asked_for_old = asked.is_some_and(|asked| asked == "ALL_OLD");
+    if asked.is_none_or(|asked| asked == "NONE") {
         body.insert(ON_FAILURE.to_owned(), "ALL_OLD".into());
     }
     put_placeholders(&mut body, placeholders);

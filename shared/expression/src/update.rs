@@ -28,7 +28,9 @@ pub fn with_assignments(update: Option<&str>, assignments: &str) -> Result<Strin
     let next = behind.find(|at| begins(*at, &["SET", "REMOVE", "ADD", "DELETE"]));
     let end = tokens[next.unwrap_or(tokens.len()) - 1].0.end();
     let (before, behind) = update.split_at(end);
-    Ok(format!("{before}, {assignments}{behind}"))
+    // Behind it a section may begin at once.
+    let space = if behind.starts_with(|next: char| !next.is_ascii_whitespace()) { " " } else { "" };
+    Ok(format!("{before}, {assignments}{space}{behind}"))
 }
 
 /// Whether an update makes an item where there is none: if it has no sections, or one that sets or adds. One that only
@@ -66,6 +68,7 @@ mod tests {
         assert_eq!(added("SET a = :a"), "SET a = :a, #v = :v");
         assert_eq!(added("remove b set a=:a"), "remove b set a=:a, #v = :v");
         assert_eq!(added("SET#a = :a REMOVE b"), "SET#a = :a, #v = :v REMOVE b");
+        assert_eq!(added("SET a = f(:a)REMOVE b"), "SET a = f(:a), #v = :v REMOVE b");
         assert_eq!(added("a = :a"), "a = :a SET #v = :v");
         assert_eq!(added("ADD a :a"), "SET #v = :v ADD a :a");
         assert_eq!(added("REMOVE a.SET, #SET.SET"), "SET #v = :v REMOVE a.SET, #SET.SET");
