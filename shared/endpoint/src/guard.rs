@@ -175,10 +175,13 @@ fn show(own: &[&str], body: &mut Members, placeholders: &mut Placeholders) -> Re
         if let Some(name) = names.find(|name| name.starts_with(RESERVED_PREFIX)) {
             return Err(reserved_name(name));
         }
-        // A list of nothing DynamoDB refuses, in its own words.
-        if !attributes.is_empty() {
-            attributes.extend(own.iter().map(|name| Value::from(*name)));
+        if attributes.is_empty() {
+            return Err(Refusal::validation(
+                "1 validation error detected: Value '[]' at 'attributesToGet' failed to satisfy constraint: Member must have \
+                 length greater than or equal to 1",
+            ));
         }
+        attributes.extend(own.iter().map(|name| Value::from(*name)));
         return Ok(());
     }
     // What is empty DynamoDB refuses, in its own words.
@@ -263,6 +266,11 @@ fn modernise(body: &mut Members, placeholders: &mut Placeholders) -> Result<(), 
     let mut take = |name: &str| body.remove(name).map(|value| raw(&value)).transpose();
     let (key_conditions, attributes) = (take("KeyConditions")?, take("AttributesToGet")?);
     let filters = [take("QueryFilter")?, take("ScanFilter")?];
+    if operator.is_some() && filters.iter().all(Option::is_none) {
+        return Err(Refusal::validation(
+            "ConditionalOperator cannot be used without Filter or Expected",
+        ));
+    }
     let mut put = |name: &str, expression: Option<String>| {
         if let Some(expression) = expression {
             body.insert(name.to_owned(), expression.into());

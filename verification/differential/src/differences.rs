@@ -303,6 +303,13 @@ fn legacy_errors(exchange: &Exchange) -> bool {
         "AttributesToGet",
         "ConditionalOperator",
     ];
+    // The engine takes a list of nothing, other than DynamoDB.
+    let gets_nothing = |name: &str, value: &Value| {
+        name == "AttributesToGet" && value.as_array().is_some_and(Vec::is_empty)
+    };
+    if any_key(&exchange.request, &gets_nothing) && exchange.other.status == 400 {
+        return true;
+    }
     any_key(&exchange.request, &|name, _| legacy.contains(&name))
         && exchange.exceptions()[0] == "ValidationException"
         && exchange.other.status == 400
@@ -310,8 +317,9 @@ fn legacy_errors(exchange: &Exchange) -> bool {
 
 /// Both refuse an expression, or what stands beside it.
 fn words_of_expressions(exchange: &Exchange) -> bool {
-    const WORDS: [&str; 6] = [
+    const WORDS: [&str; 7] = [
         "Syntax error",
+        "unused in expressions",
         "Invalid ProjectionExpression",
         "Invalid UpdateExpression",
         "can only be specified when using expressions",
@@ -326,7 +334,8 @@ fn words_of_expressions(exchange: &Exchange) -> bool {
     let is_lenient =
         exchange.operation == "UpdateItem" && exchange.exceptions()[0] != "ValidationException";
     let other = exchange.other.body.get("message").and_then(Value::as_str).unwrap_or_default();
-    is_lenient && other.contains("unused in expressions")
+    let is_of_a_name = ["unused in expressions", "is not defined"];
+    is_lenient && is_of_a_name.iter().any(|words| other.contains(words))
         || exchange.exceptions() == ["ValidationException"; 2] && says(&exchange.plain)
 }
 
