@@ -237,7 +237,10 @@ fn writes<'a>(
 ) -> Result<Vec<BatchWrite<'a>>, Refusal> {
     let mut keys = BTreeSet::new();
     let mut singles = Vec::new();
-    for write in writes.as_array().into_iter().flatten() {
+    let writes = writes.as_array();
+    let writes =
+        writes.ok_or_else(|| Refusal::serialization("the writes of a table are no list"))?;
+    for write in writes {
         let given =
             write.as_object().into_iter().flatten().filter(|(_, request)| !request.is_null());
         let given = given.collect::<Vec<_>>();

@@ -209,3 +209,17 @@ async fn a_body_with_a_member_twice_reaches_nobody() {
     assert_eq!(counters.requests(MAIN, "PutItem") + counters.requests("other", "PutItem"), 0);
     stack.database.shutdown().await;
 }
+
+/// What is no list was left out of the batch, and the others were written as if it were done.
+#[tokio::test]
+async fn regression_writes_that_are_no_list_were_passed_over() {
+    let stack = Stack::start().await;
+    let put = json!([{ "PutRequest": { "Item": item("a", "1") } }]);
+    for writes in [json!({ "PutRequest": { "Item": item("a", "1") } }), json!("x"), json!(7)] {
+        let body = json!({ "RequestItems": { MAIN: writes, "other": put } });
+        let (status, answer) = stack.ask("BatchWriteItem", body).await;
+        assert_eq!(status, 400, "{answer}");
+    }
+    assert_eq!(stack.database.counters().requests("other", "BatchWriteItem"), 0);
+    stack.database.shutdown().await;
+}
