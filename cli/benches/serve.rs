@@ -17,12 +17,11 @@ mod common;
 
 use std::fs;
 use std::io::{BufRead, BufReader};
-use std::num::NonZeroU32;
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use common::{Failure, MAIN_TABLE, METADATA_TABLE, float, stack_options};
+use common::{Failure, MAIN_TABLE, METADATA_TABLE, UNLIMITED_WCU, float, stack_options};
 use dynashard_local::Stack;
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use http::Request;
@@ -31,15 +30,24 @@ use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use serde_json::{Value, json};
+use time::UtcDateTime;
+use time::format_description::StaticFormatDescription;
+use time::macros::format_description;
 
 const OTHER_TABLE: &str = "Other";
+
+/// Whoever signs, the engine lets in; what is not signed it refuses.
+const SIGNATURE: &str = "AWS4-HMAC-SHA256 Credential=bench/20261127/us-east-1/dynamodb/aws4_request, SignedHeaders=host, Signature=0";
+
+const BASIC: StaticFormatDescription =
+    format_description!("[year][month][day]T[hour][minute][second]Z");
 
 /// Requests one at a time, in each of the rounds.
 const ONE_BY_ONE: u32 = 1_000;
 const ROUNDS: u32 = 5;
 
 /// Requests over many connections.
-const SIDE_BY_SIDE: u32 = 20_000;
+const SIDE_BY_SIDE: u32 = 50_000;
 const CONNECTIONS: usize = 64;
 
 /// What an item of 1 KB has beside its key.
@@ -48,7 +56,7 @@ const PAYLOAD: usize = 950;
 #[tokio::main]
 async fn main() -> Result<ExitCode, Failure> {
     let mut options = stack_options().await?;
-    options.partitions.partition_wcu = NonZeroU32::MAX;
+    options.partitions.partition_wcu = UNLIMITED_WCU;
     options.overrides.push(("ScalingMode".to_owned(), "off".to_owned()));
     let stack = Stack::start(options).await?;
     let direct = stack.endpoints().dynamodb.clone();
@@ -127,6 +135,9 @@ impl Endpoint {
         let tables = format!("{MAIN_TABLE}:{METADATA_TABLE}");
         let mut child = Command::new(env!("CARGO_BIN_EXE_dynashard"))
             .args(["serve", "--port", "0", "--upstream", upstream, "--tables", &tables])
+            .env("AWS_ACCESS_KEY_ID", "bench")
+            .env("AWS_SECRET_ACCESS_KEY", "bench")
+            .env("AWS_REGION", "us-east-1")
             .stdout(Stdio::piped())
             .spawn()?;
         let stdout = child.stdout.take().ok_or("no stdout")?;
@@ -196,6 +207,8 @@ async fn send(client: &Http, url: &str, operation: &str, body: &Value) -> Result
     let request = Request::post(url)
         .header("content-type", "application/x-amz-json-1.0")
         .header("x-amz-target", format!("DynamoDB_20120810.{operation}"))
+        .header("authorization", SIGNATURE)
+        .header("x-amz-date", UtcDateTime::now().format(BASIC)?)
         .body(Full::from(body.to_string()))?;
     let (parts, body) = client.request(request).await?.into_parts();
     let body = body.collect().await?.to_bytes();

@@ -18,14 +18,13 @@
 mod common;
 
 use std::io::{BufRead, BufReader};
-use std::num::NonZeroU32;
 use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
 use aws_sdk_dynamodb::types::AttributeValue as Sdk;
 use common::{
-    Api, Failure, MAIN_TABLE, METADATA_TABLE, PAYLOAD_BYTES, Tables, float, operation,
-    stack_options, workspace,
+    Api, Failure, MAIN_TABLE, METADATA_TABLE, PAYLOAD_BYTES, Tables, UNLIMITED_WCU, float,
+    operation, stack_options, workspace,
 };
 use dynashard_aws::{OsEntropy, ServerClock, connect_local};
 use dynashard_core::ports::World;
@@ -56,7 +55,7 @@ const MOST_WCU: f64 = 1.0;
 async fn main() -> Result<ExitCode, Failure> {
     let mut options = stack_options().await?;
     // What is measured is the machine, so nothing may throttle.
-    options.partitions.partition_wcu = NonZeroU32::MAX;
+    options.partitions.partition_wcu = UNLIMITED_WCU;
     let stack = Stack::start(options).await?;
 
     println!("Puts of items of 1 KB, {IN_FLIGHT} in flight");

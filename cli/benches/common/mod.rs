@@ -30,6 +30,9 @@ pub type Failure = Box<dyn Error + Send + Sync>;
 pub const MAIN_TABLE: &str = "MainTable";
 pub const METADATA_TABLE: &str = "MetadataTable";
 
+/// The most write units that the template gives a partition: none refuses what is measured.
+pub const UNLIMITED_WCU: NonZeroU32 = NonZeroU32::new(1_000_000).unwrap();
+
 /// With its keys and the system's attributes, an item of just under one kilobyte.
 pub const PAYLOAD_BYTES: usize = 900;
 
