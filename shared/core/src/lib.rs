@@ -69,7 +69,7 @@ pub use usecases::batch::{
 pub use usecases::capacity::{CapacityOutcome, CapacityReport, CapacityScaler};
 pub use usecases::collection::Activity;
 pub use usecases::directory::{Directory, Known, RequestDates};
-pub use usecases::native::{NativeRequests, NativeTerms};
+pub use usecases::native::NativeRequests;
 pub use usecases::query;
 pub use usecases::reader::{Got, Reader};
 pub use usecases::rebalance::{Advance, Rebalancer, ReshardSlice, Slice, Sweep};

@@ -2,7 +2,8 @@
 
 use dynashard_aws::attributes::{GENERATION, VERSION};
 use dynashard_aws::owner::OWNER_ID;
-use dynashard_core::{NativeTerms, quoted};
+use dynashard_core::ports::NativeTerms;
+use dynashard_core::quoted;
 use dynashard_expression::legacy::{self, LegacyError};
 use dynashard_expression::{
     Placeholders, either, excess, may_create, reserved, with_assignments, with_projected, wrap,

@@ -4,7 +4,8 @@ use std::future::Future;
 use std::time::Duration;
 
 use dynashard_aws_operator::RawError;
-use dynashard_core::{Deadline, NativeTerms};
+use dynashard_core::Deadline;
+use dynashard_core::ports::NativeTerms;
 use dynashard_keys::PartitionKey;
 use serde_json::Value;
 

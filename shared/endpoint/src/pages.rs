@@ -1,7 +1,8 @@
 //! Pages of a table or an index.
 
 use dynashard_aws::owner::OWNER_ID;
-use dynashard_core::{Deadline, Lease, NativeTerms, quoted};
+use dynashard_core::ports::NativeTerms;
+use dynashard_core::{Deadline, Lease, quoted};
 use dynashard_expression::equality;
 use dynashard_keys::PartitionKey;
 use serde_json::Value;

@@ -2,7 +2,8 @@
 
 use dynashard_aws::attributes::{FORWARDED, GENERATION};
 
-use dynashard_core::{Deadline, NativeRequests, NativeTerms};
+use dynashard_core::ports::NativeTerms;
+use dynashard_core::{Deadline, NativeRequests};
 use dynashard_keys::{PartitionKey, PhysicalPartitionKey, RESERVED_PREFIX};
 use serde_json::{Value, json};
 

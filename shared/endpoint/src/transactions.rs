@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use dynashard_aws_operator::RawError;
-use dynashard_core::{Deadline, Lease, NativeTerms};
+use dynashard_core::ports::NativeTerms;
+use dynashard_core::{Deadline, Lease};
 use dynashard_keys::PartitionKey;
 use serde_json::Value;
 use xxhash_rust::xxh64::xxh64;

@@ -5,6 +5,7 @@
 
 mod errors;
 mod items;
+mod native;
 mod records;
 mod signals;
 mod time;
@@ -17,6 +18,10 @@ pub use errors::StoreError;
 pub use items::{
     BatchPage, Consistency, ItemStore, MAX_KEYS_PER_BATCH_GET, Metered, ShardPage, ShardQuery,
     SortRange,
+};
+pub use native::{
+    Existing, NativeGot, NativeGuard, NativeKind, NativeRead, NativeSent, NativeTerms, NativeWrite,
+    Required,
 };
 pub use records::{CollectionCatalog, List, ListPage, Listed, ReadRecords, RecordStore};
 pub use signals::{

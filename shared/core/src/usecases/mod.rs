@@ -1,6 +1,6 @@
 //! What clients, operators and the schedule ask for, done through the ports.
 //!
-//! - [`writer`] and [`reader`] are what clients see: [`mod@write`] puts, patches and deletes, [`read`] gets, [`query`] reads pages, [`batch`]
+//! - [`writer`] and [`reader`] are what clients see: [`mod@write`] puts, patches and deletes, [`read`] gets, [`read_native`] gets in DynamoDB's own words, [`query`] reads pages, [`batch`]
 //!   does many at once, [`collection`] says how a collection is. [`settle`] is what each of them and the mover does to an item that changes its home.
 //! - [`context`] is what all of them stand on, [`records`] reads and changes the records of the metadata table, and [`main_table`] asks
 //!   for what holds of the main table as a whole. [`directory`] is what is known of collections, and for how long. [`retry`] says what is sent again, [`fan_out`] asks several
@@ -8,7 +8,7 @@
 //! - [`meter`] counts what arrives, [`watch`] reports it and decides on it, [`begin`] begins what was decided.
 //! - [`scale`] does what an operator asks, [`autoscaler`] what an alarm leads to, [`capacity`] what one on the table's own capacity
 //!   does, [`rebalance`] carries changes to their end.
-//! - [`native`] says what requests in DynamoDB's own words carry, and [`verify`] looks whole collections over.
+//! - [`native`] is what an endpoint sees that speaks DynamoDB's own words, and [`verify`] looks whole collections over.
 
 pub(crate) mod autoscaler;
 pub(crate) mod batch;
@@ -24,6 +24,7 @@ pub(crate) mod meter;
 pub(crate) mod native;
 pub mod query;
 pub(crate) mod read;
+pub(crate) mod read_native;
 pub(crate) mod reader;
 pub(crate) mod rebalance;
 pub(crate) mod records;

@@ -1,36 +1,49 @@
-//! Requests in DynamoDB's own words: where they go, under which guard and for how long (protocol: "Updates in place").
+//! Requests in DynamoDB's own words: the face of the modules that carry them out (protocol: "Updates in place").
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use dynashard_keys::{PartitionKey, PhysicalPartitionKey, ShardCount};
+use dynashard_keys::{ItemKey, PartitionKey, ShardCount};
 
 use crate::model::error::Error;
 use crate::model::lease::{Deadline, Lease, Moment};
 use crate::model::schema::TableSchema;
-use crate::model::version::{Generation, Version};
+use crate::model::version::Version;
+use crate::ports::{NativeGot, NativeRead, NativeTerms, NativeWrite};
 use crate::usecases::directory::Directory;
+use crate::usecases::query::{PageBudget, Query, QueryPage};
+use crate::usecases::read_native::terms_at_home;
+use crate::usecases::reader::Reader;
+use crate::usecases::watch::Telemetry;
+use crate::usecases::writer::Writer;
 
-/// Says what a request in DynamoDB's own words has to carry. Its text is its sender's: whoever sends it puts the guard and the
-/// version into it, and sends it only while the lease lives.
+/// Carries out requests in DynamoDB's own words, or says what they have to carry. Their text is their sender's: whoever sends
+/// one puts the guard and the version into it, and sends it only while the lease lives.
 pub struct NativeRequests {
-    directory: Directory,
-}
-
-/// Where the items of a collection of one shard lie, and what a request on them carries.
-#[derive(Debug, Clone)]
-pub struct NativeTerms {
-    /// The partition key that DynamoDB holds them under.
-    pub partition: PhysicalPartitionKey,
-    /// No write happens to an item of a later generation, and no answer counts that shows one.
-    pub generation: Generation,
-    /// Nothing is sent once it has run out, and no read counts that was answered after it.
-    pub lease: Lease,
+    directory: Arc<Directory>,
+    writer: Writer,
+    reader: Reader,
 }
 
 impl NativeRequests {
     /// Requests by what this directory knows.
     pub fn new(directory: Directory) -> Self {
-        Self { directory }
+        let directory = Arc::new(directory);
+        Self {
+            writer: Writer::new(Arc::clone(&directory)),
+            reader: Reader::new(Arc::clone(&directory)),
+            directory,
+        }
+    }
+
+    /// Reports to `telemetry` what comes of throttles.
+    #[must_use]
+    pub fn with_telemetry(self, telemetry: &Arc<dyn Telemetry>) -> Self {
+        Self {
+            writer: self.writer.with_telemetry(Arc::clone(telemetry)),
+            reader: self.reader.with_telemetry(Arc::clone(telemetry)),
+            ..self
+        }
     }
 
     /// The keys of the main table.
@@ -46,6 +59,37 @@ impl NativeRequests {
     /// The epoch second by DynamoDB's clock, as far as it is known.
     pub fn epoch_secs(&self) -> u64 {
         self.directory.lease().epoch_secs()
+    }
+
+    /// Carries out a write of one item, which asks for so many write units, in whatever phase its collection is.
+    pub async fn write<W: NativeWrite>(
+        &self,
+        key: &ItemKey,
+        write: &W,
+        units: f64,
+        deadline: Deadline,
+    ) -> Result<W::Answer, Error> {
+        self.writer.native(key, write, units, deadline).await
+    }
+
+    /// Reads one item, in whatever phase its collection is. What lies at its home and does not count is told as nothing.
+    pub async fn get<R: NativeRead>(
+        &self,
+        key: &ItemKey,
+        read: &R,
+        deadline: Deadline,
+    ) -> Result<NativeGot<R::Answer>, Error> {
+        self.reader.native(key, read, deadline).await
+    }
+
+    /// Reads a page of a collection that has several shards, in order.
+    pub async fn query(
+        &self,
+        query: &Query,
+        budget: PageBudget<'_>,
+        deadline: Deadline,
+    ) -> Result<QueryPage, Error> {
+        self.reader.query(query, budget, deadline).await
     }
 
     /// What a request on this collection carries. `None` where it has several shards, is about to, or has markers left.
@@ -66,6 +110,19 @@ impl NativeRequests {
                 lease: known.lease,
             }
         }))
+    }
+
+    /// What a request on this item carries. `None` where its collection is being resharded.
+    pub async fn terms_of_item(
+        &self,
+        key: &ItemKey,
+        deadline: Deadline,
+    ) -> Result<Option<NativeTerms>, Error> {
+        let known = self.directory.find(&key.partition, deadline).await?;
+        if known.metadata.reshard().is_some() {
+            return Ok(None);
+        }
+        terms_at_home(&self.directory, key, &known).map(Some)
     }
 
     /// The lease under which no collection has ever had a second shard, so that the table as a whole may be read as it is. `None`

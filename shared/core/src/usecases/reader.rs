@@ -13,7 +13,7 @@ use crate::model::lease::Deadline;
 use crate::model::metadata::CollectionMetadata;
 use crate::model::policy::Access;
 use crate::model::reshard::Job;
-use crate::ports::Consistency;
+use crate::ports::{Consistency, NativeGot, NativeRead};
 use crate::usecases::batch::{BatchGot, BatchRead, MAX_BATCH_GETS, refuse_duplicates};
 use crate::usecases::collection::{Activity, activity, collection};
 use crate::usecases::cost::Cost;
@@ -22,11 +22,12 @@ use crate::usecases::meter::Incoming;
 use crate::usecases::query::cursor::Cursor;
 use crate::usecases::query::{PageBudget, Query, QueryPage, read_page};
 use crate::usecases::read::Lookup;
+use crate::usecases::read_native::native_get;
 use crate::usecases::watch::{Beside, REPORTING_TIME, Telemetry, Watch};
 
 /// Reads items and collections.
 pub struct Reader {
-    directory: Directory,
+    directory: Arc<Directory>,
     watch: Watch,
 }
 
@@ -46,7 +47,8 @@ pub struct Got {
 
 impl Reader {
     /// A reader over these stores.
-    pub fn new(directory: Directory) -> Self {
+    pub fn new(directory: impl Into<Arc<Directory>>) -> Self {
+        let directory = directory.into();
         let watch = Watch::new(false, directory.settings().partition);
         Self { directory, watch }
     }
@@ -86,6 +88,24 @@ impl Reader {
             }
             (None, _) => Err(Error::new(Code::ItemNotFound, "the item does not exist")),
         }
+    }
+
+    /// Reads one item in DynamoDB's own words.
+    pub(crate) async fn native<R: NativeRead>(
+        &self,
+        key: &ItemKey,
+        read: &R,
+        deadline: Deadline,
+    ) -> Result<NativeGot<R::Answer>, Error> {
+        self.arrived(&key.partition, Some(key), Access::Get);
+        let got = native_get(&self.directory, key, read, deadline).await;
+        let consumed_rcu = match &got {
+            Ok(NativeGot::Read { consumed_rcu, .. }) => Ok(*consumed_rcu),
+            Ok(NativeGot::Invalid(_)) => Ok(0.0),
+            Err(error) => Err(error),
+        };
+        self.answered(&key.partition, Some(key), Access::Get, consumed_rcu).await;
+        got
     }
 
     /// Reads items by their keys, as many as fit `budget`. What DynamoDB leaves unprocessed is asked

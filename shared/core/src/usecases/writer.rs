@@ -8,10 +8,13 @@ use crate::model::error::Error;
 use crate::model::item::{Attributes, NewItem};
 use crate::model::lease::Deadline;
 use crate::model::version::Version;
+use crate::ports::NativeWrite;
 use crate::usecases::batch::{BatchOperation, BatchWritten, write};
 use crate::usecases::directory::Directory;
 use crate::usecases::watch::Telemetry;
-use crate::usecases::write::{Deleted, Precondition, WriteContext, Written, delete, patch, put};
+use crate::usecases::write::{
+    Deleted, Precondition, WriteContext, Written, delete, native, patch, put,
+};
 
 /// Puts, patches and deletes items.
 ///
@@ -24,8 +27,8 @@ pub struct Writer {
 
 impl Writer {
     /// A writer over these stores.
-    pub fn new(directory: Directory) -> Self {
-        Self { context: WriteContext::new(directory) }
+    pub fn new(directory: impl Into<Arc<Directory>>) -> Self {
+        Self { context: WriteContext::new(directory.into()) }
     }
 
     /// This writer for a caller that paces itself: every write is sent, whatever its shard has refused.
@@ -90,6 +93,17 @@ impl Writer {
         deadline: Deadline,
     ) -> Result<Deleted, Error> {
         delete(&self.context, key, precondition, None, deadline).await
+    }
+
+    /// Carries out a write in DynamoDB's own words, which asks for so many write units.
+    pub(crate) async fn native<W: NativeWrite>(
+        &self,
+        key: &ItemKey,
+        write: &W,
+        units: f64,
+        deadline: Deadline,
+    ) -> Result<W::Answer, Error> {
+        native(&self.context, key, write, units, deadline).await
     }
 
     /// Carries out independent writes, interleaved over partition keys so that no collection waits

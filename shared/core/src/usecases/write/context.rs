@@ -1,5 +1,7 @@
 //! What all writes of an environment share.
 
+use std::sync::Arc;
+
 use async_lock::Semaphore;
 use dynashard_keys::ItemKey;
 
@@ -13,7 +15,7 @@ use crate::usecases::write::pacing::Pacing;
 
 /// What all writes of an environment share.
 pub(crate) struct WriteContext {
-    pub(crate) directory: Directory,
+    pub(crate) directory: Arc<Directory>,
     pub(crate) watch: Watch,
     /// Held by each request of a write while it is under way, and not while it waits to be tried
     /// again.
@@ -34,7 +36,7 @@ const REQUESTS_IN_FLIGHT: usize = 64;
 const PARTS_IN_FLIGHT: usize = 256;
 
 impl WriteContext {
-    pub(crate) fn new(directory: Directory) -> Self {
+    pub(crate) fn new(directory: Arc<Directory>) -> Self {
         let partition = directory.settings().partition;
         Self {
             directory,

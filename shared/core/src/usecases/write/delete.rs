@@ -359,6 +359,6 @@ async fn try_delete_in(
     }
 }
 
-fn moved_meanwhile() -> Error {
+pub(super) fn moved_meanwhile() -> Error {
     Error::new(Code::Contended, "the item was being moved by another operation")
 }

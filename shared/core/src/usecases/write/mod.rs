@@ -1,4 +1,4 @@
-//! Puts, patches and deletes.
+//! Puts, patches and deletes, and writes in DynamoDB's own words ([`mod@native`]).
 //!
 //! An [`operation`] finds where its item is to be written ([`home`]), which settles one that a reshard
 //! moves, and sends one guarded write there ([`send`]), at the pace of a shard that is full ([`pacing`]),
@@ -9,6 +9,7 @@ mod context;
 mod delete;
 mod home;
 mod look;
+mod native;
 mod operation;
 mod pacing;
 mod patch;
@@ -20,6 +21,7 @@ mod slow_start;
 pub(crate) use context::WriteContext;
 pub use delete::Deleted;
 pub(crate) use delete::delete;
+pub(crate) use native::native;
 pub(crate) use patch::patch;
 pub use precondition::{Precondition, Written};
 pub(crate) use put::put;

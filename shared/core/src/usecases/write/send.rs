@@ -1,5 +1,6 @@
 //! Sends one guarded write, again only if it was certainly refused.
 
+use std::future::Future;
 use std::time::Duration;
 
 use async_lock::SemaphoreGuard;
@@ -41,8 +42,38 @@ impl<'a> Operation<'a> {
         shard: ShardId,
         answer_by: Deadline,
     ) -> Result<Sent, Interrupted> {
+        let request = self.context.items().write(write);
+        let answer = self.request(&write.key.partition, shard, answer_by, request).await?;
+        let in_lease = write.lease.is_live(self.context.clock().now());
+        match answer {
+            Ok(consumed_wcu) => {
+                self.was_done(consumed_wcu, in_lease)?;
+                Ok(Sent::Done)
+            }
+            Err(StoreError::ConditionFailed { existing }) => {
+                if !write.condition.generation_holds(existing.as_deref()) {
+                    Err(self.begin_again_fresh().await)
+                } else if in_lease && write.condition.expected != Expected::Any {
+                    let live = existing.filter(|item| item.is_live());
+                    Ok(Sent::Unexpected { version: live.map(|item| item.version) })
+                } else {
+                    Err(self.begin_again_within_a_lease().await)
+                }
+            }
+            Err(error) => Err(self.begin_again_after(refusal(error)?).await),
+        }
+    }
+
+    /// Makes one request of this operation to its shard when it is its turn, and waits for the answer until `answer_by`. That there
+    /// was none is an error, since its fate is unknown.
+    pub(super) async fn request<T>(
+        &mut self,
+        at: &PhysicalPartitionKey,
+        shard: ShardId,
+        answer_by: Deadline,
+        request: impl Future<Output = Result<T, StoreError>>,
+    ) -> Result<Result<T, StoreError>, Interrupted> {
         let context = self.context;
-        let at = &write.key.partition;
         let begun = self.begin().await?;
         let slot = loop {
             let asked = context.clock().now().boot;
@@ -54,45 +85,36 @@ impl<'a> Operation<'a> {
             }
         };
         let sent = context.clock().now().boot;
-        let answer = within(context.clock(), answer_by, context.items().write(write)).await;
+        let answer = within(context.clock(), answer_by, request).await;
         drop(slot);
         if let Some(answer) = &answer {
             self.was_answered(at, answer.as_ref().err(), sent);
         }
         drop(begun);
-        let in_lease = write.lease.is_live(context.clock().now());
-        match answer {
-            Some(Ok(consumed_wcu)) => {
-                self.consumed_wcu += consumed_wcu;
-                if in_lease {
-                    return Ok(Sent::Done);
-                }
-                let why = "the write was answered after its metadata lease had run out";
-                Err(Error::new(Code::OutcomeUnknown, why).into())
-            }
-            None => {
-                let why = "the write was not answered in time";
-                Err(Error::new(Code::OutcomeUnknown, why).into())
-            }
-            Some(Err(StoreError::ConditionFailed { existing })) => {
-                if !write.condition.generation_holds(existing.as_deref()) {
-                    Err(self.begin_again_fresh().await)
-                } else if in_lease && write.condition.expected != Expected::Any {
-                    let live = existing.filter(|item| item.is_live());
-                    Ok(Sent::Unexpected { version: live.map(|item| item.version) })
-                } else {
-                    // It had no effect, so an answer after the lease is simply asked for again.
-                    let why = "the answer came after the metadata lease had run out";
-                    Err(self.begin_again_after(Error::new(Code::Unavailable, why)).await)
-                }
-            }
-            Some(Err(error)) => {
-                if let StoreError::Throttled(throttle) = &error {
-                    self.was_throttled(shard, throttle.clone());
-                }
-                Err(self.begin_again_after(refusal(error)?).await)
-            }
+        let Some(answer) = answer else {
+            let why = "the write was not answered in time";
+            return Err(Error::new(Code::OutcomeUnknown, why).into());
+        };
+        if let Err(StoreError::Throttled(throttle)) = &answer {
+            self.was_throttled(shard, throttle.clone());
         }
+        Ok(answer)
+    }
+
+    /// Takes note of a write that DynamoDB says is done. One that it says so of after the lease is in doubt.
+    pub(super) fn was_done(&mut self, consumed_wcu: f64, in_lease: bool) -> Result<(), Error> {
+        self.consumed_wcu += consumed_wcu;
+        if in_lease {
+            return Ok(());
+        }
+        let why = "the write was answered after its metadata lease had run out";
+        Err(Error::new(Code::OutcomeUnknown, why))
+    }
+
+    /// Has the operation begin again: it was refused, so it had no effect, but what that means was told after the lease.
+    pub(super) async fn begin_again_within_a_lease(&mut self) -> Interrupted {
+        let why = "the answer came after the metadata lease had run out";
+        self.begin_again_after(Error::new(Code::Unavailable, why)).await
     }
 
     /// Waits for this environment's turn at a shard that is full. If that does not come while the operation may be tried,

@@ -1,0 +1,88 @@
+//! Reads of one item in DynamoDB's own words, in every phase of its collection.
+
+use dynashard_keys::ItemKey;
+
+use crate::model::error::{Code, Error};
+use crate::model::lease::Deadline;
+use crate::ports::{Consistency, NativeGot, NativeRead, NativeTerms};
+use crate::usecases::directory::{Directory, Known};
+use crate::usecases::read::Lookup;
+use crate::usecases::retry::{refusal, within};
+
+/// What is read of an item. What lies at its home and does not count is told as nothing.
+///
+/// While a reshard moves it, the new home is read strongly, whatever was asked for. Where nothing is live there, a look at both
+/// homes moves what lies at the old one alone, and the new home is read again: DynamoDB alone projects what it returns.
+pub(crate) async fn native_get<R: NativeRead>(
+    directory: &Directory,
+    key: &ItemKey,
+    read: &R,
+    deadline: Deadline,
+) -> Result<NativeGot<R::Answer>, Error> {
+    let mut attempts = directory.attempts(deadline);
+    loop {
+        let known = directory.find(&key.partition, deadline).await?;
+        let moves = known.metadata.reshard().is_some_and(|reshard| reshard.homes(key).is_some());
+        let terms = terms_at_home(directory, key, &known)?;
+        let strong = read.is_strong() || known.metadata.reshard().is_some();
+        let answered = within(directory.clock(), deadline, read.send(&terms, strong)).await;
+        let got = match answered {
+            Some(Ok(got)) => got,
+            Some(Err(error)) => {
+                attempts.pause(refusal(error)?).await?;
+                continue;
+            }
+            None => {
+                return Err(Error::new(Code::Unavailable, "the item could not be read in time"));
+            }
+        };
+        let NativeGot::Read { answer, existing, consumed_rcu } = got else { return Ok(got) };
+        if existing.is_some_and(|existing| existing.generation > known.metadata.generation) {
+            directory.forget(&key.partition);
+            attempts.refresh().await?;
+            continue;
+        }
+        if !known.lease.is_live(directory.clock().now()) {
+            let why = "the item could not be read within a metadata lease";
+            attempts.pause(Error::new(Code::Unavailable, why)).await?;
+            continue;
+        }
+        let existing = existing.filter(|existing| !existing.is_marker);
+        if moves && existing.is_none() && is_elsewhere(directory, key, deadline).await? {
+            continue;
+        }
+        return Ok(NativeGot::Read { answer, existing, consumed_rcu });
+    }
+}
+
+/// What a request on an item carries where it lies, or is to lie once it has moved.
+pub(crate) fn terms_at_home(
+    directory: &Directory,
+    key: &ItemKey,
+    known: &Known,
+) -> Result<NativeTerms, Error> {
+    let metadata = &known.metadata;
+    let home = metadata.placement.home(key, metadata.layout().writable).ok_or_else(|| {
+        let why = "the shard of an item has to be known, and the collection's placement is random";
+        Error::new(Code::NotForPlacement, why)
+    })?;
+    let separator = directory.settings().schema.separator;
+    Ok(NativeTerms {
+        partition: key.at(home, metadata.placement, separator).partition,
+        generation: metadata.generation,
+        lease: known.lease,
+    })
+}
+
+/// Whether an item was found elsewhere than at its new home. It lies there now.
+async fn is_elsewhere(
+    directory: &Directory,
+    key: &ItemKey,
+    deadline: Deadline,
+) -> Result<bool, Error> {
+    let consistency = Consistency::Strong;
+    let lookup = Lookup { directory, key, fields: None, consistency, deadline };
+    // It is large, and most reads hold it for nothing.
+    let (found, _) = Box::pin(lookup.find()).await?;
+    Ok(found.is_some())
+}
