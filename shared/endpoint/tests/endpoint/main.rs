@@ -4,4 +4,5 @@ mod stack;
 
 mod access;
 mod guard;
+mod phases;
 mod requests;
