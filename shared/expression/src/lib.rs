@@ -22,8 +22,8 @@
 
 pub mod legacy;
 
-mod condition;
 mod excess;
+mod guard;
 mod key_condition;
 mod malformed;
 mod placeholders;
@@ -32,8 +32,8 @@ mod reserved;
 mod tokens;
 mod update;
 
-pub use condition::{either, wrap};
 pub use excess::{Excess, excess};
+pub use guard::{either, wrap};
 pub use key_condition::equality;
 pub use malformed::Malformed;
 pub use placeholders::Placeholders;
