@@ -6,8 +6,8 @@
 //! - [`reserved`] finds a name that a client must not touch, [`equality`] the partition key of a query, and [`excess`] tells
 //!   whether a text is above DynamoDB's limits.
 //! - [`legacy`] writes the parameters from before there were expressions as expressions, since they cannot stand beside one.
-//! - [`Condition`] tells whether a condition or a filter holds of an item, and
-//!   [`KeyCondition`] what a query is of.
+//! - [`Condition`] tells whether a condition or a filter holds of an item, [`Projection`] takes parts of one, and
+//!   [`KeyCondition`] tells what a query is of.
 //!
 //! What is put into an expression does not depend on what that says. Texts are cut into tokens, which is enough to put a guard
 //! beside any text, and DynamoDB judges the rest, in its own words. What becomes of a text that DynamoDB refuses alone, it
@@ -48,6 +48,6 @@ pub use guard::{either, wrap};
 pub use key_condition::{KeyCondition, KeyRange, equality};
 pub use malformed::Malformed;
 pub use placeholders::Placeholders;
-pub use projection::with_projected;
+pub use projection::{Projection, with_projected};
 pub use reserved::reserved;
 pub use update::{may_create, with_assignments};
