@@ -159,7 +159,7 @@ fn a_projection_leaves_of_an_item_what_it_does_in_the_engine() {
 /// A key condition: one on the partition key, and one on the sort key or none, in either order and with brackets or without.
 fn key_condition() -> impl Strategy<Value = String> {
     let comparators = select(vec!["=", "<", "<=", ">", ">="]);
-    let of_sk = prop_oneof![
+    let range = prop_oneof![
         1 => Just(None),
         2 => comparators.clone().prop_map(|is| Some(format!("sk {is} :a"))),
         2 => comparators.prop_map(|is| Some(format!(":a{is}sk"))),
@@ -167,19 +167,21 @@ fn key_condition() -> impl Strategy<Value = String> {
         1 => Just(Some("begins_with (sk, :a)".to_owned())),
     ];
     let bracketed = |text: String, is: bool| if is { format!("({text})") } else { text };
-    let of_pk = select(vec!["pk = :pk", ":pk=pk"]);
-    (of_pk, of_sk, any::<[bool; 4]>()).prop_map(move |(of_pk, of_sk, [one, two, all, swaps])| {
-        let of_pk = bracketed(of_pk.to_owned(), one);
-        let Some(of_sk) = of_sk else { return of_pk };
-        let of_sk = bracketed(of_sk, two);
-        let (first, last) = if swaps { (of_sk, of_pk) } else { (of_pk, of_sk) };
-        bracketed(format!("{first} AND {last}"), all)
-    })
+    let partition = select(vec!["pk = :pk", ":pk=pk"]);
+    (partition, range, any::<[bool; 4]>()).prop_map(
+        move |(partition, range, [one, two, all, swaps])| {
+            let partition = bracketed(partition.to_owned(), one);
+            let Some(range) = range else { return partition };
+            let range = bracketed(range, two);
+            let (first, last) = if swaps { (range, partition) } else { (partition, range) };
+            bracketed(format!("{first} AND {last}"), all)
+        },
+    )
 }
 
 /// Whether a key condition takes a sort key.
 fn takes(range: Option<&KeyRange>, sort_key: &str) -> bool {
-    let text = |value: &Value| value["S"].as_str().unwrap().to_owned();
+    let text = |value: &Value| value["S"].as_str().expect("a text").to_owned();
     match range {
         None => true,
         Some(KeyRange::Equal(value)) => sort_key == text(value),
