@@ -10,6 +10,7 @@ use aws_smithy_types::body::SdkBody;
 use aws_smithy_types::byte_stream::ByteStream;
 use dynashard_aws::SystemClock;
 use dynashard_aws::error::{causes, is_never_sent};
+use dynashard_aws::interceptors::DatedAhead;
 use dynashard_core::Lease;
 use dynashard_core::ports::Clock;
 use thiserror::Error;
@@ -36,8 +37,9 @@ pub struct RawRequest<'a> {
     pub mark: (&'static str, &'a str),
     /// The body.
     pub body: Vec<u8>,
-    /// The lease that a request on a managed table stands on: it is dated by it, and not sent after it (protocol: "Lease").
-    pub lease: Option<Lease>,
+    /// The leases that a write to managed tables stands on, none where it stands on nothing: it is dated by the one with the earliest
+    /// date, and sent while all are live and allow its date (protocol: "Lease").
+    pub leases: Vec<Lease>,
 }
 
 /// What was answered.
@@ -59,7 +61,7 @@ pub enum RawError {
     /// The lease has run out, or does not tell DynamoDB's time. Nothing was sent.
     #[error("the metadata lease ran out before the request was sent")]
     LeaseExpired,
-    /// Nothing was sent.
+    /// Nothing was sent: there is no connection, no credentials, or a clock that is right.
     #[error("{0}")]
     NotSent(String),
     /// It was sent, and whether it was executed is unknown.
@@ -97,10 +99,11 @@ impl RawClient {
     /// [`RawError`], which says whether it may have been executed. Whatever DynamoDB itself answers is an answer.
     pub async fn send(&self, request: RawRequest<'_>) -> Result<RawAnswer, RawError> {
         let now = self.clock.now();
-        let date = match request.lease.map(|lease| lease.date_secs(now)).transpose() {
-            Ok(date) => date.flatten(),
-            Err(_) => return Err(RawError::LeaseExpired),
+        let dates = request.leases.iter().map(|lease| lease.date_secs(now));
+        let Ok(dates) = dates.collect::<Result<Vec<_>, _>>() else {
+            return Err(RawError::LeaseExpired);
         };
+        let date = dates.into_iter().flatten().min();
         let signed_at = date.map_or(now.wall, Duration::from_secs);
         let headers = [
             ("content-type".to_owned(), "application/x-amz-json-1.0".to_owned()),
@@ -121,11 +124,11 @@ impl RawClient {
         }
         // The check runs after signing and before sending, so every request that is sent was signed before its lease ended.
         let now = self.clock.now();
-        let may_be_sent = request.lease.is_none_or(|lease| {
-            lease.is_live(now) && date.is_none_or(|secs| lease.allows_date(now, secs))
-        });
-        if !may_be_sent {
+        if !request.leases.iter().all(|lease| lease.is_live(now)) {
             return Err(RawError::LeaseExpired);
+        }
+        if !request.leases.iter().all(|lease| lease.allows_date(now, signed_at.as_secs())) {
+            return Err(RawError::NotSent(DatedAhead.to_string()));
         }
         let answer = self.connector.call(sent).await.map_err(|error| {
             // Only a connection that never came to be is known to have carried nothing.
@@ -180,5 +183,104 @@ impl Operator {
         let params = Params::builder().set_region(region).build().map_err(|e| wrong(&e))?;
         let endpoint = DefaultResolver::new().resolve_endpoint(&params).await;
         endpoint.map(|endpoint| endpoint.url().to_owned()).map_err(|e| wrong(&*e))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Mutex, PoisonError};
+
+    use aws_smithy_runtime_api::client::http::HttpConnectorFuture;
+    use dynashard_core::ports::Clock;
+
+    use super::*;
+
+    /// Keeps the dates of requests, and gives each the same answer.
+    #[derive(Debug, Clone)]
+    struct Server {
+        dates: Arc<Mutex<Vec<String>>>,
+        status: u16,
+        body: &'static str,
+    }
+
+    impl HttpConnector for Server {
+        fn call(&self, request: HttpRequest) -> HttpConnectorFuture {
+            let date = request.headers().get("x-amz-date").unwrap_or_default().to_owned();
+            self.dates.lock().unwrap_or_else(PoisonError::into_inner).push(date);
+            let status = self.status.try_into().expect("a status");
+            HttpConnectorFuture::ready(Ok(HttpResponse::new(status, SdkBody::from(self.body))))
+        }
+    }
+
+    impl Server {
+        fn answering(status: u16, body: &'static str) -> Self {
+            Self { dates: Arc::default(), status, body }
+        }
+
+        /// A client of this server. Its clock is that of the machine.
+        async fn client(&self) -> RawClient {
+            let operator = Operator::on_this_machine("http://127.0.0.1:1").await;
+            let client = RawClient::new(&operator, "http://127.0.0.1:1");
+            RawClient { connector: SharedHttpConnector::new(self.clone()), ..client }
+        }
+
+        fn dates(&self) -> Vec<String> {
+            self.dates.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        }
+    }
+
+    const TERM: Duration = Duration::from_mins(10);
+
+    /// A lease of a read that was answered now by a server whose clock is so far behind ours.
+    fn lease(client: &RawClient, behind: Duration) -> Lease {
+        let now = client.clock.now();
+        Lease::new(now, Some((now.wall - behind).as_secs()), TERM)
+    }
+
+    async fn put(client: &RawClient, leases: &[Lease]) -> Result<u16, RawError> {
+        let request = RawRequest {
+            target: "DynamoDB_20120810.PutItem",
+            mark: ("x-mark", "1"),
+            body: b"{}".to_vec(),
+            leases: leases.to_vec(),
+        };
+        client.send(request).await.map(|answer| answer.status)
+    }
+
+    /// By a clock that is ahead a write is executed for longer than H after it was signed (protocol: A2).
+    #[tokio::test]
+    async fn regression_a_write_that_is_not_dated_back_was_sent_by_a_clock_that_is_ahead() {
+        let server = Server::answering(200, "{}");
+        let client = server.client().await;
+        let ahead = lease(&client, Duration::from_mins(2));
+        let refused = put(&client, &[ahead]).await;
+        assert_eq!(refused, Err(RawError::NotSent(DatedAhead.to_string())));
+        assert_eq!(server.dates(), Vec::<String>::new());
+        assert_eq!(put(&client, &[lease(&client, Duration::ZERO)]).await, Ok(200));
+        assert_eq!(put(&client, &[]).await, Ok(200), "what stands on nothing");
+    }
+
+    #[tokio::test]
+    async fn a_request_stands_on_all_its_leases_and_has_the_earliest_date() {
+        let server = Server::answering(200, "{}");
+        let client = server.client().await;
+        let live = lease(&client, Duration::ZERO);
+        let now = client.clock.now();
+        let over = Lease::new(now, Some(now.wall.as_secs()), Duration::ZERO);
+        for leases in [[live, over], [over, live]] {
+            assert_eq!(put(&client, &leases).await, Err(RawError::LeaseExpired));
+        }
+        // Of a read that was answered long ago by the server's clock, so that the dates are fixed but for this test's duration.
+        let dated = |age: u64| {
+            let read = Lease::new(now, Some(1_795_592_000), TERM);
+            read.signed_ago(Duration::from_secs(age), now)
+        };
+        for leases in [[dated(3_600), dated(60)], [dated(60), dated(3_600)]] {
+            assert_eq!(put(&client, &leases).await, Ok(200));
+        }
+        for date in server.dates() {
+            assert!(date.starts_with("20261125T063"), "{date}");
+        }
+        assert_eq!(server.dates().len(), 2);
     }
 }
