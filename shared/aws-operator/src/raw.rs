@@ -4,15 +4,19 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use aws_sdk_dynamodb::config::endpoint::{DefaultResolver, Params, ResolveEndpoint};
+use aws_smithy_async::future::timeout::Timeout;
+use aws_smithy_async::rt::sleep::{AsyncSleep, TokioSleep};
 use aws_smithy_runtime_api::client::http::{HttpConnector, SharedHttpConnector};
 use aws_smithy_runtime_api::client::orchestrator::{HttpRequest, HttpResponse};
 use aws_smithy_types::body::SdkBody;
 use aws_smithy_types::byte_stream::ByteStream;
 use dynashard_aws::SystemClock;
-use dynashard_aws::error::{causes, is_never_sent};
+use dynashard_aws::client::ATTEMPT_TIMEOUT;
+use dynashard_aws::error::{causes, is_expired_by, is_never_sent};
 use dynashard_aws::interceptors::DatedAhead;
 use dynashard_core::Lease;
 use dynashard_core::ports::Clock;
+use serde_json::Value;
 use thiserror::Error;
 
 use crate::client::connector;
@@ -26,6 +30,8 @@ pub struct RawClient {
     connector: SharedHttpConnector,
     signer: RequestSigner,
     clock: SystemClock,
+    /// How long one request and the whole of its answer may take.
+    timeout: Duration,
 }
 
 /// What is sent.
@@ -58,8 +64,9 @@ pub struct RawAnswer {
 /// Why there is no answer.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum RawError {
-    /// The lease has run out, or does not tell DynamoDB's time. Nothing was sent.
-    #[error("the metadata lease ran out before the request was sent")]
+    /// A lease has run out or does not tell DynamoDB's time, and nothing was sent; or DynamoDB has refused the date by a lease as
+    /// too long ago. Nothing was executed, and it may be sent again under a lease that lives (protocol: "What is definite").
+    #[error("the metadata lease, or the date by it, ran out before the request was executed")]
     LeaseExpired,
     /// Nothing was sent: there is no connection, no credentials, or a clock that is right.
     #[error("{0}")]
@@ -74,9 +81,10 @@ impl RawClient {
     pub fn new(operator: &Operator, url: &str) -> Self {
         Self {
             url: format!("{}/", url.trim_end_matches('/')).into(),
-            connector: SharedHttpConnector::new(connector(proxies_to(Some(url)))),
+            connector: connector(proxies_to(Some(url))),
             signer: RequestSigner::of(operator, "dynamodb"),
             clock: operator.clock(),
+            timeout: ATTEMPT_TIMEOUT,
         }
     }
 
@@ -130,7 +138,18 @@ impl RawClient {
         if !request.leases.iter().all(|lease| lease.allows_date(now, signed_at.as_secs())) {
             return Err(RawError::NotSent(DatedAhead.to_string()));
         }
-        let answer = self.connector.call(sent).await.map_err(|error| {
+        let sleep = TokioSleep::new().sleep(self.timeout);
+        let answer = Timeout::new(self.exchange(sent), sleep).await.map_err(|_| {
+            RawError::NoAnswer(format!("no whole answer came within {:?}", self.timeout))
+        })??;
+        if date.is_some() && is_expired(&answer) {
+            return Err(RawError::LeaseExpired);
+        }
+        Ok(answer)
+    }
+
+    async fn exchange(&self, request: HttpRequest) -> Result<RawAnswer, RawError> {
+        let answer = self.connector.call(request).await.map_err(|error| {
             // Only a connection that never came to be is known to have carried nothing.
             if is_never_sent(&error) {
                 RawError::NotSent(causes(&error))
@@ -157,6 +176,18 @@ impl RawClient {
     pub fn wall(&self) -> SystemTime {
         UNIX_EPOCH + self.clock.now().wall
     }
+}
+
+/// Whether a request was refused because it was dated too long ago.
+fn is_expired(answer: &RawAnswer) -> bool {
+    if answer.status != 400 {
+        return false;
+    }
+    let body = serde_json::from_slice::<Value>(&answer.body).unwrap_or_default();
+    let code = body["__type"].as_str().unwrap_or_default();
+    let code = code.rsplit_once('#').map_or(code, |(_, code)| code);
+    let message = body["message"].as_str().or(body["Message"].as_str()).unwrap_or_default();
+    is_expired_by(code, message)
 }
 
 impl Operator {
@@ -282,5 +313,41 @@ mod tests {
             assert!(date.starts_with("20261125T063"), "{date}");
         }
         assert_eq!(server.dates().len(), 2);
+    }
+
+    /// It was told to the client, whose write was not executed and was to be sent again.
+    #[tokio::test]
+    async fn regression_a_date_by_a_lease_that_was_refused_as_expired_went_to_the_client() {
+        let expired = r#"{"__type":"com.amazon.coral.service#InvalidSignatureException",
+            "message":"Signature expired: 20261125T070000Z is now earlier than 20261125T070100Z (20261125T070600Z - 5 min.)"}"#;
+        let other = r#"{"__type":"com.amazon.coral.service#InvalidSignatureException",
+            "message":"The request signature we calculated does not match the signature you provided."}"#;
+        for (body, outcome) in [(expired, Err(RawError::LeaseExpired)), (other, Ok(400))] {
+            let client = Server::answering(400, body).client().await;
+            let now = client.clock.now();
+            let dated = lease(&client, Duration::ZERO).signed_ago(Duration::from_secs(270), now);
+            assert_eq!(put(&client, &[dated]).await, outcome);
+            assert_eq!(put(&client, &[]).await, Ok(400), "by the clock of this machine");
+        }
+    }
+
+    /// Takes requests, and answers none.
+    #[derive(Debug)]
+    struct Silent;
+
+    impl HttpConnector for Silent {
+        fn call(&self, _: HttpRequest) -> HttpConnectorFuture {
+            HttpConnectorFuture::new(std::future::pending())
+        }
+    }
+
+    /// The time was limited until the head of an answer only.
+    #[tokio::test]
+    async fn regression_an_answer_that_did_not_end_was_waited_for_without_end() {
+        let client = Server::answering(200, "{}").client().await;
+        let connector = SharedHttpConnector::new(Silent);
+        let client = RawClient { connector, timeout: Duration::ZERO, ..client };
+        let outcome = put(&client, &[]).await;
+        assert!(matches!(outcome, Err(RawError::NoAnswer(_))), "{outcome:?}");
     }
 }
