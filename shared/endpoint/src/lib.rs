@@ -33,5 +33,5 @@ mod value;
 pub use call::{Answer, Call};
 pub use dynashard_wire::signature::User;
 pub use server::{Access, Server};
-pub use service::Service;
+pub use service::{Service, ServiceOptions};
 pub use table::ManagedTable;

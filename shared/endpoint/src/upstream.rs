@@ -12,12 +12,14 @@ use crate::call::{Answer, Call};
 use crate::document::Members;
 use crate::metrics::Metrics;
 use crate::refusal::Refusal;
+use crate::service::ServiceOptions;
 use crate::table::ManagedTable;
 
 /// Where requests go.
 pub(crate) struct Upstream {
     client: RawClient,
     tables: Vec<ManagedTable>,
+    options: ServiceOptions,
     metrics: Arc<Metrics>,
 }
 
@@ -34,8 +36,19 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 const LONG_TIMEOUT: Duration = Duration::from_secs(10);
 
 impl Upstream {
-    pub(crate) fn new(client: RawClient, tables: Vec<ManagedTable>, metrics: Arc<Metrics>) -> Self {
-        Self { client, tables, metrics }
+    pub(crate) fn new(
+        client: RawClient,
+        tables: Vec<ManagedTable>,
+        options: ServiceOptions,
+        metrics: Arc<Metrics>,
+    ) -> Self {
+        Self { client, tables, options, metrics }
+    }
+
+    /// How long a throttled write of a managed table is held and tried again.
+    #[expect(dead_code, reason = "no write is held yet")]
+    pub(crate) fn hold(&self) -> Duration {
+        self.options.hold
     }
 
     pub(crate) fn client(&self) -> &RawClient {
@@ -111,7 +124,8 @@ pub(crate) fn long_deadline(table: &ManagedTable) -> Deadline {
 /// What a client is told of a request that was not answered.
 pub(crate) fn refused(error: &RawError) -> Refusal {
     match error {
-        RawError::LeaseExpired | RawError::NotSent(_) => {
+        RawError::LeaseExpired => Refusal::unavailable(format!("dynashard: {error}")),
+        RawError::NotSent(_) => {
             Refusal::unavailable(format!("dynashard: DynamoDB was not asked: {error}"))
         }
         RawError::NoAnswer(_) => Refusal::internal(format!(
