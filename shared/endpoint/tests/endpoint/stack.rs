@@ -18,7 +18,7 @@ use dynashard_aws::ServerClock;
 use dynashard_aws_operator::{Operator, RawClient};
 use dynashard_core::ports::RecordStore;
 use dynashard_core::{CollectionMetadata, KeyHash, NativeRequests, Settings};
-use dynashard_endpoint::{Call, ManagedTable, Service};
+use dynashard_endpoint::{Call, ManagedTable, Service, ServiceOptions};
 use dynashard_keys::PartitionKey;
 use dynashard_local::{DynamoDb, DynamoDbOptions};
 use dynashard_testkit::enlist;
@@ -104,7 +104,7 @@ fn service(operator: &Operator, url: &str, settings: &Settings) -> Service {
     let directory = operator.directory(MAIN, METADATA, settings.clone()).pinning();
     let requests = NativeRequests::new(directory);
     let table = ManagedTable::new(MAIN.to_owned(), METADATA.to_owned(), requests);
-    Service::new(RawClient::new(operator, url), vec![table])
+    Service::new(RawClient::new(operator, url), vec![table], ServiceOptions::default())
 }
 
 /// An SDK whose requests this service answers.

@@ -43,6 +43,7 @@ pub(crate) async fn native<W: NativeWrite>(
     units: f64,
     deadline: Deadline,
 ) -> Result<W::Answer, Error> {
+    let _begun = context.held.begin();
     let mut operation = Operation::arriving(context, key, Some(units), deadline);
     let mut shown = Shown::default();
     let aside = Arc::clone(&operation.aside);
