@@ -12,14 +12,13 @@ use crate::call::{Answer, Call};
 use crate::document::Members;
 use crate::metrics::Metrics;
 use crate::refusal::Refusal;
-use crate::service::ServiceOptions;
 use crate::table::ManagedTable;
 
 /// Where requests go.
 pub(crate) struct Upstream {
     client: RawClient,
     tables: Vec<ManagedTable>,
-    options: ServiceOptions,
+    hold: Duration,
     metrics: Arc<Metrics>,
 }
 
@@ -39,16 +38,16 @@ impl Upstream {
     pub(crate) fn new(
         client: RawClient,
         tables: Vec<ManagedTable>,
-        options: ServiceOptions,
+        hold: Duration,
         metrics: Arc<Metrics>,
     ) -> Self {
-        Self { client, tables, options, metrics }
+        Self { client, tables, hold, metrics }
     }
 
     /// How long a throttled write of a managed table is held and tried again.
     #[expect(dead_code, reason = "no write is held yet")]
     pub(crate) fn hold(&self) -> Duration {
-        self.options.hold
+        self.hold
     }
 
     pub(crate) fn client(&self) -> &RawClient {
