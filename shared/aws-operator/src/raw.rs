@@ -265,7 +265,7 @@ mod tests {
     /// A lease of a read that was answered now by a server whose clock is so far behind ours.
     fn lease(client: &RawClient, behind: Duration) -> Lease {
         let now = client.clock.now();
-        Lease::new(now, Some((now.wall - behind).as_secs()), TERM)
+        Lease::new(now, Some(now.wall.as_secs() - behind.as_secs()), TERM)
     }
 
     async fn put(client: &RawClient, leases: &[Lease]) -> Result<u16, RawError> {

@@ -41,7 +41,8 @@ impl Service {
     /// A service of these tables, and of all others as they are.
     pub fn new(client: RawClient, tables: Vec<ManagedTable>, options: ServiceOptions) -> Self {
         let metrics = Arc::<Metrics>::default();
-        Self { upstream: Upstream::new(client, tables, options, Arc::clone(&metrics)), metrics }
+        let upstream = Upstream::new(client, tables, options.hold, Arc::clone(&metrics));
+        Self { upstream, metrics }
     }
 
     /// Answers a call.

@@ -12,14 +12,13 @@ use crate::call::{Answer, Call};
 use crate::document::Members;
 use crate::metrics::Metrics;
 use crate::refusal::Refusal;
-use crate::service::ServiceOptions;
 use crate::table::ManagedTable;
 
 /// Where requests go.
 pub(crate) struct Upstream {
     client: RawClient,
     tables: Vec<ManagedTable>,
-    options: ServiceOptions,
+    hold: Duration,
     metrics: Arc<Metrics>,
 }
 
@@ -45,16 +44,16 @@ impl Upstream {
     pub(crate) fn new(
         client: RawClient,
         tables: Vec<ManagedTable>,
-        options: ServiceOptions,
+        hold: Duration,
         metrics: Arc<Metrics>,
     ) -> Self {
-        Self { client, tables, options, metrics }
+        Self { client, tables, hold, metrics }
     }
 
     /// The time by which a write of one item is answered: what is throttled is held and tried again for as long as the
     /// endpoint is told to.
     pub(crate) fn write_deadline(&self, table: &ManagedTable) -> Deadline {
-        let (now, hold) = (table.requests().now(), self.options.hold);
+        let (now, hold) = (table.requests().now(), self.hold);
         let whole = Deadline::after(now, TIMEOUT.max(hold + BEYOND_HOLD));
         whole.if_throttled(Deadline::after(now, hold)).if_faulty(FAULTY_TIME)
     }
