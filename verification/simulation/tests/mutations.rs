@@ -59,6 +59,26 @@ fn a_store_that_sends_writes_twice_is_found_out() {
     is_found_out(Mutation::StoreRetries, "is not linearizable");
 }
 
+/// What an update does not name lies at the old home yet, and is lost.
+/// Invariants I1, I2, I14.
+#[test]
+fn updates_that_ask_for_no_item_at_the_new_home_are_found_out() {
+    is_found_out(Mutation::UpdateTrustsNewHome, "is not linearizable");
+}
+
+/// A move puts back what it had read before an update.
+/// Invariants I2, I35.
+#[test]
+fn updates_that_keep_the_version_are_found_out() {
+    is_found_out(Mutation::UpdateKeepsVersion, "is not linearizable");
+}
+
+/// Invariant I16.
+#[test]
+fn conditions_that_are_judged_of_markers_are_found_out() {
+    is_found_out(Mutation::ConditionSeesMarker, "holds what nobody wrote");
+}
+
 /// A writer that does not know by which attribute items expire puts one past what lies at its old home. When it has expired,
 /// what it replaced shows again.
 /// Invariants I1, I3, I14.
