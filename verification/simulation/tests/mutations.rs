@@ -5,12 +5,16 @@ use dynashard_simulation::{Mutation, run};
 /// A mutation that breaks something is found out within so many seeds.
 const ENOUGH: u64 = 400;
 
-/// One that takes a put, its expiry and a slow mover at one item, or a request that is both late and dated ahead.
+/// One that takes a put, its expiry and a slow mover at one item, a request that is both late and dated ahead, or a marker that
+/// outlives its reshard.
 const ENOUGH_IF_RARE: u64 = 4_000;
 
 #[track_caller]
 fn is_found_out(mutation: Mutation, by: &str) {
-    let is_rare = matches!(mutation, Mutation::UnpinnedTtl | Mutation::UncheckedDates);
+    let is_rare = matches!(
+        mutation,
+        Mutation::UnpinnedTtl | Mutation::UncheckedDates | Mutation::ConditionSeesMarker
+    );
     let enough = if is_rare { ENOUGH_IF_RARE } else { ENOUGH };
     let violations = (0..enough).flat_map(|seed| run(seed, Some(mutation), false).violations);
     let found = violations.into_iter().find(|violation| violation.contains(by));
