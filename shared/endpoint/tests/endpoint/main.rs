@@ -1,7 +1,10 @@
 //! The endpoint over the embedded engine: what an SDK sees through it, and what it asks of DynamoDB.
 
+mod canned;
 mod stack;
 
 mod access;
+
 mod guard;
+mod pages;
 mod requests;
