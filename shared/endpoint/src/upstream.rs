@@ -69,16 +69,18 @@ impl Upstream {
         sent.map(Answer::from).map_err(|error| refused(&error))
     }
 
-    /// Sends a request, signed anew.
+    /// Sends a request, signed anew, while it stands on live leases.
     pub(crate) async fn exchange(
         &self,
         operation: &str,
         body: Vec<u8>,
-        lease: Option<Lease>,
+        leases: impl IntoIterator<Item = Lease>,
     ) -> Result<RawAnswer, RawError> {
         let target = format!("{TARGET_PREFIX}{operation}");
         let mark = (MARK, "1");
         self.metrics.count_upstream(operation);
+        let now = self.tables.first().map(|table| table.requests().now());
+        let lease = leases.into_iter().max_by_key(|lease| now.map(|now| lease.age(now)));
         self.client.send(RawRequest { target: &target, mark, body, lease }).await
     }
 

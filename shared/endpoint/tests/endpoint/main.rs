@@ -4,7 +4,7 @@ mod canned;
 mod stack;
 
 mod access;
-
 mod guard;
 mod pages;
 mod requests;
+mod transactions;
