@@ -4,6 +4,7 @@ mod canned;
 mod stack;
 
 mod access;
+mod batches;
 mod guard;
 mod pages;
 mod requests;
