@@ -29,6 +29,10 @@ const SLOTS: u64 = 3;
 /// The most actions of one transaction (DynamoDB API: `TransactWriteItems`).
 const MAX_ACTIONS: usize = 100;
 
+/// Of how many actions that only remove it is tried whether a repeat is of one that found no item: each doubles the requests by
+/// which it is learned that a token is taken.
+const MAX_GUESSED: usize = 3;
+
 /// An action on an item of a managed table.
 struct ManagedAction<'a> {
     table: &'a ManagedTable,
@@ -71,9 +75,10 @@ async fn attempt(
     let token = body.get("ClientRequestToken").and_then(Value::as_str);
     let slot = first.requests().epoch_secs() / SLOT_SECS;
     let mut absent = BTreeSet::new();
+    let mut guess = 0_usize;
     'absent: loop {
         let mut mismatch = None;
-        let mut removing = BTreeSet::new();
+        let mut removing = Vec::new();
         // A repeat has to be the request that it repeats, to the letter, which was perhaps sent in an earlier slot.
         for slot in (0..if token.is_some() { SLOTS } else { 1 }).map(|back| slot - back) {
             let drawn = |at: usize, action: &Value| match token {
@@ -90,8 +95,8 @@ async fn attempt(
             };
             if answer.is_error("IdempotentParameterMismatchException") {
                 mismatch = Some(answer);
-                let on_an_item = actions.into_iter().filter(|(_, action)| action.on == On::AnItem);
-                removing = on_an_item.map(|(at, _)| at).collect();
+                let removes = actions.into_iter().filter(|(_, action)| action.on != On::Anything);
+                removing = removes.map(|(at, _)| at).take(MAX_GUESSED).collect();
                 continue;
             }
             match transacted(&actions, answer)? {
@@ -102,9 +107,11 @@ async fn attempt(
                 }
             }
         }
-        // It is perhaps a repeat of what found no item.
-        if absent.is_empty() && !removing.is_empty() {
-            absent = removing;
+        // It is perhaps a repeat of what found no item for some of them.
+        guess += 1;
+        if guess < 1 << removing.len() {
+            let guessed = removing.into_iter().enumerate().filter(|(bit, _)| guess >> bit & 1 == 1);
+            absent = guessed.map(|(_, at)| at).collect();
             continue;
         }
         let answer = mismatch.ok_or_else(|| Refusal::internal("dynashard: nothing was sent"))?;
