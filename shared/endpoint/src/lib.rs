@@ -28,6 +28,7 @@ mod refusal;
 mod server;
 mod service;
 mod table;
+mod terms;
 mod transactions;
 mod upstream;
 mod value;
