@@ -60,7 +60,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("dynashard-planning", &["dynashard-core", "dynashard-keys", "dynashard-limits"]),
     ("dynashard-local", &["dynashard-limits", "dynashard-wire"]),
     ("dynashard-wire", &[]),
-    ("dynashard-expression", &[]),
+    ("dynashard-expression", &["dynashard-keys"]),
     (
         "dynashard-endpoint",
         &[

@@ -1,14 +1,19 @@
-//! DynamoDB's expressions as text: what an endpoint puts into those of its clients, and what it reads off them.
+//! DynamoDB's expressions: what an endpoint puts into those of its clients, what it reads off them, and what they say of an
+//! item.
 //!
 //! - [`wrap`] makes a condition part of a conjunction with a guard, [`with_assignments`] adds to an update, [`with_projected`]
 //!   to a projection. [`Placeholders`] names what they add, beside the client's own names and values.
 //! - [`reserved`] finds a name that a client must not touch, [`equality`] the partition key of a query, and [`excess`] tells
 //!   whether a text is above DynamoDB's limits.
 //! - [`legacy`] writes the parameters from before there were expressions as expressions, since they cannot stand beside one.
+//! - [`Condition`] tells whether a condition or a filter holds of an item, [`Projection`] takes parts of one, and
+//!   [`KeyCondition`] tells what a query is of.
 //!
-//! Nothing here understands a condition. Texts are cut into tokens, which is enough to put a guard beside any text, and
-//! DynamoDB judges the rest, in its own words. What becomes of a text that DynamoDB refuses alone, it refuses too: nothing
-//! here makes a malformed expression a good one.
+//! What is put into an expression does not depend on what that says. Texts are cut into tokens, which is enough to put a guard
+//! beside any text, and DynamoDB judges the rest, in its own words. What becomes of a text that DynamoDB refuses alone, it
+//! refuses too: nothing here makes a malformed expression a good one.
+//!
+//! What an expression says is asked of those that DynamoDB has taken: all of them are understood, and some that it refuses.
 //!
 //! # Sources
 //!
@@ -22,21 +27,27 @@
 
 pub mod legacy;
 
+mod comparator;
 mod condition;
+mod cursor;
 mod excess;
+mod guard;
 mod key_condition;
 mod malformed;
+mod path;
 mod placeholders;
 mod projection;
 mod reserved;
 mod tokens;
 mod update;
+mod value;
 
-pub use condition::{either, wrap};
+pub use condition::Condition;
 pub use excess::{Excess, excess};
-pub use key_condition::equality;
+pub use guard::{either, wrap};
+pub use key_condition::{KeyCondition, KeyRange, equality};
 pub use malformed::Malformed;
 pub use placeholders::Placeholders;
-pub use projection::with_projected;
+pub use projection::{Projection, with_projected};
 pub use reserved::reserved;
 pub use update::{may_create, with_assignments};

@@ -9,7 +9,7 @@ use crate::tokens::{tokens, tokens_in_paths};
 pub fn with_assignments(update: Option<&str>, assignments: &str) -> Result<String, Malformed> {
     let Some(update) = update else { return Ok(format!("SET {assignments}")) };
     if tokens(update).next().is_none() {
-        return Err(no_token(update));
+        return Err(Malformed::at(0, &[], update));
     }
     let tokens = tokens_in_paths(update).collect::<Vec<_>>();
     let begins = |at: usize, words: &[&str]| {
@@ -48,13 +48,6 @@ pub fn may_create(update: &str) -> bool {
     let words = words.collect::<Vec<_>>();
     let makes = words.iter().any(|word| ["SET", "ADD"].contains(&word.as_str()));
     makes || !words.iter().any(|word| removes(word))
-}
-
-fn no_token(text: &str) -> Malformed {
-    if text.is_empty() {
-        return Malformed::Empty;
-    }
-    Malformed::Syntax { token: "<EOF>".to_owned(), near: text.to_owned() }
 }
 
 #[cfg(test)]
