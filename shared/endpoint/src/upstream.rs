@@ -12,6 +12,7 @@ use crate::call::{Answer, Call};
 use crate::document::Members;
 use crate::metrics::Metrics;
 use crate::refusal::Refusal;
+use crate::shapes::Shapes;
 use crate::table::ManagedTable;
 
 /// Where requests go.
@@ -19,6 +20,7 @@ pub(crate) struct Upstream {
     client: RawClient,
     tables: Vec<ManagedTable>,
     metrics: Arc<Metrics>,
+    shapes: Shapes,
 }
 
 /// What the name of every operation begins with, in `X-Amz-Target`.
@@ -35,7 +37,7 @@ const LONG_TIMEOUT: Duration = Duration::from_secs(10);
 
 impl Upstream {
     pub(crate) fn new(client: RawClient, tables: Vec<ManagedTable>, metrics: Arc<Metrics>) -> Self {
-        Self { client, tables, metrics }
+        Self { client, tables, metrics, shapes: Shapes::default() }
     }
 
     pub(crate) fn client(&self) -> &RawClient {
@@ -44,6 +46,11 @@ impl Upstream {
 
     pub(crate) fn tables(&self) -> &[ManagedTable] {
         &self.tables
+    }
+
+    /// The queries that DynamoDB has taken.
+    pub(crate) fn shapes(&self) -> &Shapes {
+        &self.shapes
     }
 
     /// The managed table that a request names, if it is one.

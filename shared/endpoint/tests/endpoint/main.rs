@@ -5,3 +5,4 @@ mod stack;
 mod access;
 mod guard;
 mod requests;
+mod sharded;

@@ -17,10 +17,10 @@ use aws_smithy_types::body::SdkBody;
 use dynashard_aws::ServerClock;
 use dynashard_aws_operator::{Operator, RawClient};
 use dynashard_core::ports::RecordStore;
-use dynashard_core::{CollectionMetadata, KeyHash, NativeRequests, Settings};
+use dynashard_core::{CollectionMetadata, KeyHash, NativeRequests, Settings, TableSchema};
 use dynashard_endpoint::{Call, ManagedTable, Service};
-use dynashard_keys::PartitionKey;
-use dynashard_local::{DynamoDb, DynamoDbOptions};
+use dynashard_keys::{PartitionKey, SortKeyType};
+use dynashard_local::{DynamoDb, DynamoDbOptions, Limits};
 use dynashard_testkit::enlist;
 use serde_json::{Value, json};
 
@@ -41,13 +41,26 @@ pub(crate) struct Stack {
 
 impl Stack {
     pub(crate) async fn start() -> Self {
-        let database = DynamoDb::start(DynamoDbOptions::default()).await.expect("an engine");
+        Self::with(SortKeyType::String).await
+    }
+
+    /// With sort keys of this type.
+    pub(crate) async fn with(sort_key_type: SortKeyType) -> Self {
+        let partitions = Limits { are_enforced: false, ..Limits::default() };
+        let options = DynamoDbOptions { partitions, ..DynamoDbOptions::default() };
+        let database = DynamoDb::start(options).await.expect("an engine");
         let plain = dynashard_aws::connect_local(database.url(), ServerClock::default()).await;
-        create_table(&plain, MAIN, &["pk", "sk"]).await;
-        create_table(&plain, OTHER, &["pk", "sk"]).await;
-        create_table(&plain, METADATA, &["pk"]).await;
+        let of_sort_keys = match sort_key_type {
+            SortKeyType::String => ScalarAttributeType::S,
+            SortKeyType::Number => ScalarAttributeType::N,
+        };
+        let keys = [("pk", ScalarAttributeType::S), ("sk", of_sort_keys)];
+        create_table(&plain, MAIN, &keys).await;
+        create_table(&plain, OTHER, &keys).await;
+        create_table(&plain, METADATA, &keys[..1]).await;
         let operator = Operator::on_this_machine(database.url()).await;
-        let settings = Settings { lease_term: LEASE, ..Settings::default() };
+        let schema = TableSchema { sort_key_type, ..TableSchema::default() };
+        let settings = Settings { lease_term: LEASE, schema, ..Settings::default() };
         let service = Arc::new(service(&operator, database.url(), &settings));
         Self { database, operator, settings, service }
     }
@@ -55,6 +68,11 @@ impl Stack {
     /// Puts an endpoint in front that has asked nothing yet.
     pub(crate) fn restart(&mut self) {
         self.service = Arc::new(service(&self.operator, self.database.url(), &self.settings));
+    }
+
+    /// The type of the sort keys.
+    pub(crate) fn sort_key_type(&self) -> SortKeyType {
+        self.settings.schema.sort_key_type
     }
 
     /// An SDK whose requests the endpoint answers, without a socket.
@@ -142,12 +160,12 @@ impl HttpConnector for InProcess {
     }
 }
 
-async fn create_table(client: &Client, table: &str, keys: &[&str]) {
+async fn create_table(client: &Client, table: &str, keys: &[(&str, ScalarAttributeType)]) {
     let mut request =
         client.create_table().table_name(table).billing_mode(BillingMode::PayPerRequest);
-    for (name, key_type) in keys.iter().zip([KeyType::Hash, KeyType::Range]) {
+    for ((name, of_type), key_type) in keys.iter().zip([KeyType::Hash, KeyType::Range]) {
         let attribute = AttributeDefinition::builder().attribute_name(*name);
-        let attribute = attribute.attribute_type(ScalarAttributeType::S);
+        let attribute = attribute.attribute_type(of_type.clone());
         let element = KeySchemaElement::builder().attribute_name(*name).key_type(key_type);
         request = request
             .attribute_definitions(attribute.build().expect("name and type"))
