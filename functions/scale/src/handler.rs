@@ -64,6 +64,8 @@ where
                 // If one fails, the other is looked at all the same.
                 let partitions = self.partitions().sweep(deadline).await;
                 let capacity = self.capacity.sweep(self.clock(), deadline).await;
+                // Whoever decides without a function's variables decides by this.
+                self.publish_policy(deadline).await;
                 let (partitions, capacity) = (partitions?, capacity?);
                 Ok(match capacity {
                     Some(capacity) => Outcome::Swept { partitions: Box::new(partitions), capacity },
@@ -87,6 +89,15 @@ where
     /// The time, for deadlines.
     pub(crate) fn now(&self) -> Moment {
         self.requests.now()
+    }
+
+    /// Tells by what the stack decides to those that have no function's variables: endpoints, beside applications. What
+    /// could not be told is told by the next schedule.
+    async fn publish_policy(&self, deadline: Deadline) {
+        let pinned = self.requests.directory().pinned();
+        if let Err(error) = Box::pin(pinned.publish_policy(deadline)).await {
+            tracing::warn!(%error, "what the stack decides by could not be told to its endpoints");
+        }
     }
 
     async fn on_capacity_alarm(

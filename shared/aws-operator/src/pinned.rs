@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use dynashard_core::{Deadline, Error, ScalingMode, ScalingPolicy, Settings};
+use dynashard_core::{Deadline, Error, ScalingMode, ScalingPolicy, Settings, StackPolicy};
 use dynashard_keys::Separator;
 use thiserror::Error as ThisError;
 
@@ -61,5 +61,21 @@ impl Operator {
             }
         };
         Ok(settings)
+    }
+
+    /// What the stack of these tables decides by, if its functions have told. They do within a minute.
+    ///
+    /// # Errors
+    /// The metadata table could not be read.
+    pub async fn stack_policy(
+        &self,
+        main_table: &str,
+        metadata_table: &str,
+        settings: &Settings,
+        within: Duration,
+    ) -> Result<Option<StackPolicy>, PinnedError> {
+        let directory = self.directory(main_table, metadata_table, settings.clone());
+        let deadline = Deadline::after(directory.now(), within);
+        directory.pinned().policy(deadline).await.map_err(PinnedError::Refused)
     }
 }

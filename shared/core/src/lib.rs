@@ -51,7 +51,8 @@ pub use model::metadata::{
 pub use model::pattern::{PatternPart, matches_pattern};
 pub use model::pinned::{Owner, Pinned, PinnedTime};
 pub use model::policy::{
-    Access, Hindrance, PartitionLimits, ScalingMode, ScalingPolicy, ShrinkPolicy,
+    Access, Hindrance, PartitionLimits, ScalingMode, ScalingPolicy, ShrinkPolicy, StackPolicy,
+    UnknownMode,
 };
 pub use model::reshard::{
     Claim, Job, LaneKey, MAX_UNMOVABLE, Progress, ServerTime, ShardRange, Waits,

@@ -1,12 +1,13 @@
 //! What is put into a client's request: the guard, a version, and a look at what is ours.
 
-use dynashard_aws::attributes::{GENERATION, VERSION};
+use dynashard_aws::attributes::{FORWARDED, GENERATION, VERSION};
 use dynashard_aws::owner::OWNER_ID;
 use dynashard_core::ports::NativeTerms;
 use dynashard_core::quoted;
 use dynashard_expression::legacy::{self, LegacyError};
 use dynashard_expression::{
-    Placeholders, either, excess, may_create, reserved, with_assignments, with_projected, wrap,
+    Placeholders, either, excess, may_create, reserved, uses_value_of, with_assignments,
+    with_projected, wrap,
 };
 use dynashard_keys::RESERVED_PREFIX;
 use serde_json::value::{RawValue, to_raw_value};
@@ -71,10 +72,43 @@ impl Verb {
 pub(crate) enum On {
     /// An item, or none.
     Anything,
-    /// An item alone.
+    /// Anything but a marker.
+    NoMarker,
+    /// An item alone, where no marker can be.
     AnItem,
-    /// No item: it makes none either, so it needs no version.
+    /// An item alone.
+    Live,
+    /// The item of this version alone.
+    Version(u64),
+    /// No item. An update makes none either, so it needs no version.
     Nothing,
+}
+
+impl On {
+    /// The conditions that say so.
+    fn required(self, table: &ManagedTable, placeholders: &mut Placeholders) -> Vec<String> {
+        let key = table.partition_key_name();
+        let mut function = |name: &str, of: &str| format!("{name}({})", placeholders.name(of));
+        match self {
+            Self::Anything => Vec::new(),
+            Self::NoMarker => vec![function("attribute_not_exists", FORWARDED)],
+            Self::AnItem => vec![function("attribute_exists", key)],
+            Self::Live => {
+                vec![function("attribute_exists", key), function("attribute_not_exists", FORWARDED)]
+            }
+            // What others have put has none.
+            Self::Version(0) => vec![
+                function("attribute_exists", key),
+                function("attribute_not_exists", FORWARDED),
+                function("attribute_not_exists", VERSION),
+            ],
+            Self::Version(version) => {
+                let value = placeholders.value(json!({ "N": version.to_string() }));
+                vec![format!("{} = {value}", placeholders.name(VERSION))]
+            }
+            Self::Nothing => vec![function("attribute_not_exists", key)],
+        }
+    }
 }
 
 /// Whether an update only removes, so that DynamoDB makes no item of it where none is.
@@ -118,11 +152,13 @@ pub(crate) fn guarded(
         None => expression(&body, UPDATE)?,
     };
     check_reserved([&condition, &update], &placeholders)?;
+    if let Some(terms) = terms {
+        let texts = [&condition, &update].into_iter().flatten().map(String::as_str);
+        check_key_value(texts, &placeholders, table, body.get(verb.image()), terms)?;
+    }
     let mut guard = guard(table, terms, &mut placeholders);
-    if on != On::Anything {
-        let function = if on == On::AnItem { "attribute_exists" } else { "attribute_not_exists" };
-        let key = placeholders.name(table.partition_key_name());
-        guard = format!("{guard} AND {function}({key})");
+    for required in on.required(table, &mut placeholders) {
+        guard = format!("{guard} AND {required}");
     }
     match wrap(&guard, condition.as_deref()) {
         // What is empty DynamoDB refuses, in its own words.
@@ -164,7 +200,7 @@ pub(crate) fn guarded(
 pub(crate) fn showing_generation(body: &mut Members) -> Result<(), Refusal> {
     let mut placeholders = take_pair(body)?;
     check_reserved([&expression(body, PROJECTION)?], &placeholders)?;
-    show(&[GENERATION], body, &mut placeholders)?;
+    show(&[GENERATION, FORWARDED], body, &mut placeholders)?;
     put_placeholders(body, placeholders);
     Ok(())
 }
@@ -428,6 +464,25 @@ fn put_placeholders(body: &mut Members, placeholders: Placeholders) {
     if !values.is_empty() {
         body.insert(VALUES.to_owned(), values.into_iter().collect::<Members>().into());
     }
+}
+
+/// Refuses what uses the value of the partition key where DynamoDB holds the item under another.
+fn check_key_value<'a>(
+    texts: impl Iterator<Item = &'a str>,
+    placeholders: &Placeholders,
+    table: &ManagedTable,
+    image: Option<&Value>,
+    terms: &NativeTerms,
+) -> Result<(), Refusal> {
+    let name = table.partition_key_name();
+    let logical = image.and_then(|image| image.get(name)?["S"].as_str());
+    if logical == Some(terms.partition.as_str()) || !uses_value_of(texts, placeholders, name) {
+        return Ok(());
+    }
+    Err(Refusal::validation(format!(
+        "dynashard: partition_key_value: an expression uses the value of {}, which is another in a key of several shards;          attribute_exists and attribute_not_exists alone may name it",
+        quoted(name)
+    )))
 }
 
 /// Refuses names of a client's that are ours, in these expressions and behind its placeholders.

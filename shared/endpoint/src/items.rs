@@ -1,20 +1,28 @@
 //! Requests on one item.
 
+use std::collections::BTreeSet;
 use std::future::Future;
 use std::time::Duration;
 
-use dynashard_aws_operator::RawError;
-use dynashard_core::Deadline;
-use dynashard_core::ports::NativeTerms;
-use dynashard_keys::PartitionKey;
+use async_trait::async_trait;
+use dynashard_core::ports::{
+    NativeGot, NativeGuard, NativeKind, NativeRead, NativeSent, NativeTerms, NativeWrite, Required,
+    StoreError,
+};
+use dynashard_core::{Code, Deadline, Error};
+use dynashard_expression::uses;
+use dynashard_keys::{ItemKey, PartitionKey};
+use parking_lot::Mutex;
 use serde_json::Value;
 
 use crate::call::{Answer, Call};
 use crate::document::Members;
-use crate::guard::{On, Verb, guarded, only_removes, showing_generation};
+use crate::guard::{Guarded, On, Verb, guarded, only_removes, showing_generation};
+use crate::outcome::{Outcome, ask_for_units, take_units, unanswered_read, unanswered_write};
 use crate::refusal::Refusal;
 use crate::table::ManagedTable;
 use crate::upstream::{Upstream, deadline, refused};
+use crate::value;
 
 /// What an attempt came to.
 pub(crate) enum Attempt {
@@ -23,8 +31,6 @@ pub(crate) enum Attempt {
     /// What was known was out of date: the same again, by what is known then.
     Again,
 }
-
-const CONDITION_FAILED: &str = "ConditionalCheckFailedException";
 
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
@@ -65,40 +71,16 @@ pub(crate) async fn write(
         "UpdateItem" => Verb::Update,
         _ => Verb::Delete,
     };
-    let partition = partition_of(table, &body, verb.image())?;
+    let key = key_of(table, &body, verb.image())?;
+    let only_removes = verb == Verb::Update && only_removes(&body);
+    let last = Mutex::default();
+    let write = ItemWrite { upstream, table, operation, verb, only_removes, body, last };
+    let Some(key) = key else { return write.in_own_words().await };
     let deadline = deadline(table);
-    let (partition, body) = (&partition, &body);
-    attempts(table, deadline, || async move {
-        let terms = terms_of(table, partition.as_ref(), deadline).await?;
-        let known = partition.as_ref().zip(terms.as_ref());
-        // What only removes makes no item, which a version would. So where there is none it is sent again, without one.
-        let ways: &[On] = if verb == Verb::Update && only_removes(body) {
-            &[On::AnItem, On::Nothing]
-        } else {
-            &[On::Anything]
-        };
-        for (at, on) in ways.iter().enumerate() {
-            let version = table.requests().draw_version().get();
-            let guarded = guarded(verb, body.clone(), table, terms.as_ref(), (*on, version))?;
-            let sent = Value::Object(guarded.body).to_string().into_bytes();
-            let lease = terms.as_ref().map(|terms| terms.lease);
-            let answer = match upstream.exchange(operation, sent, lease).await {
-                Ok(answer) => Answer::from(answer),
-                Err(RawError::LeaseExpired) => return Ok(Attempt::Again),
-                Err(error) => return Err(refused(&error)),
-            };
-            let is_refused = known.is_some() && answer.is_error(CONDITION_FAILED);
-            let found = is_refused.then(|| answer.members().contains_key("Item"));
-            match (on, found) {
-                (On::AnItem, Some(false)) if at + 1 < ways.len() => {}
-                // Somebody has put one meanwhile.
-                (On::Nothing, Some(true)) => return Ok(Attempt::Again),
-                _ => return written(table, known, answer, guarded.asked_for_old),
-            }
-        }
-        Ok(Attempt::Again)
-    })
-    .await
+    match table.requests().write(&key, &write, write.units(), deadline).await {
+        Ok(answer) => answer,
+        Err(error) => write.last_answer(&error),
+    }
 }
 
 /// `GetItem`
@@ -108,26 +90,22 @@ pub(crate) async fn get(
     call: &Call,
     body: Members,
 ) -> Result<Answer, Refusal> {
-    let partition = partition_of(table, &body, "Key")?;
-    let deadline = deadline(table);
-    let (partition, body) = (&partition, &body);
-    attempts(table, deadline, || async move {
-        let mut body = body.clone();
-        let terms = terms_of(table, partition.as_ref(), deadline).await?;
-        let key = body.get_mut("Key").and_then(Value::as_object_mut);
-        if let (Some(key), Some(terms)) = (key, &terms) {
-            table.put_at(key, terms);
+    let Some(key) = key_of(table, &body, "Key")? else {
+        return own_words(upstream, call, upstream.pass(call).await?).await;
+    };
+    let last = Mutex::default();
+    let read = ItemRead { upstream, table, body, last };
+    match table.requests().get(&key, &read, deadline(table)).await {
+        Ok(NativeGot::Read { answer, existing, .. }) if existing.is_none() => {
+            let answer = answer?;
+            let mut members = answer.members();
+            members.remove("Item");
+            Ok(answer.with_body(members))
         }
-        showing_generation(&mut body)?;
-        let sent = Value::Object(body).to_string().into_bytes();
-        let answer = upstream.exchange("GetItem", sent, None).await.map(Answer::from);
-        let answer = answer.map_err(|error| refused(&error))?;
-        match partition.as_ref().zip(terms.as_ref()) {
-            Some(known) if answer.is_success() => Ok(read(table, known, answer)),
-            _ => own_words(upstream, call, answer).await.map(Attempt::Answered),
-        }
-    })
-    .await
+        Ok(NativeGot::Read { answer, .. }) => answer,
+        Ok(NativeGot::Invalid(answer)) => own_words(upstream, call, answer?).await,
+        Err(error) => read.last.into_inner().map_or_else(|| Err(Refusal::of(&error)), Ok),
+    }
 }
 
 /// The answer to a read. What DynamoDB calls invalid it is asked again as the client has put it, so that it speaks of nothing else.
@@ -136,15 +114,13 @@ pub(crate) async fn own_words(
     call: &Call,
     answer: Answer,
 ) -> Result<Answer, Refusal> {
-    if !answer.is_error("ValidationException") {
-        return Ok(answer);
-    }
-    let own = upstream.pass(call).await?;
+    let own = match answer {
+        answer if answer.is_success() => answer,
+        answer if answer.is_error("ValidationException") => upstream.pass(call).await?,
+        answer => return Ok(answer),
+    };
     if own.is_success() {
-        return Err(Refusal::internal(format!(
-            "dynashard: the request was not understood: {}",
-            answer.members().get("message").and_then(Value::as_str).unwrap_or_default()
-        )));
+        return Err(Refusal::internal("dynashard: the request was not understood"));
     }
     Ok(own)
 }
@@ -170,73 +146,257 @@ pub(crate) fn partition_of(
     body.get(image).and_then(Value::as_object).map_or(Ok(None), |item| table.partition_of(item))
 }
 
-/// What the answer to a write means.
-fn written(
-    table: &ManagedTable,
-    known: Option<(&PartitionKey, &NativeTerms)>,
-    answer: Answer,
-    asked_for_old: bool,
-) -> Result<Attempt, Refusal> {
-    if answer.is_success() {
-        return Ok(Attempt::Answered(shown_in(table, answer)));
-    }
-    if !answer.is_error(CONDITION_FAILED) {
-        return Ok(Attempt::Answered(answer));
-    }
-    let Some((partition, terms)) = known else {
-        // The guard that never holds was judged, so DynamoDB takes a key that was not understood here.
-        return Err(Refusal::internal("dynashard: the key of the request was not understood"));
-    };
-    let mut members = answer.members();
-    if let Some(Value::Object(mut found)) = members.remove("Item") {
-        let shown = table.shown(&mut found);
-        if shown.generation > terms.generation.get() {
-            table.requests().forget(partition);
-            return Ok(Attempt::Again);
-        }
-        if asked_for_old {
-            members.insert("Item".to_owned(), found.into());
-        }
-    }
-    Ok(Attempt::Answered(answer.with_body(members)))
+/// The key of a request on one item, `None` where DynamoDB says what is wrong with it.
+fn key_of(table: &ManagedTable, body: &Members, image: &str) -> Result<Option<ItemKey>, Refusal> {
+    body.get(image).and_then(Value::as_object).map_or(Ok(None), |item| table.key_of(item))
 }
 
-/// The answer to a write without what is ours.
-fn shown_in(table: &ManagedTable, answer: Answer) -> Answer {
-    let mut members = answer.members();
-    if !members.contains_key("Attributes") && !members.contains_key("ItemCollectionMetrics") {
-        return answer;
-    }
-    if let Some(Value::Object(mut attributes)) = members.remove("Attributes") {
-        table.shown(&mut attributes);
-        if !attributes.is_empty() {
-            members.insert("Attributes".to_owned(), attributes.into());
-        }
-    }
-    let metrics = members.get_mut("ItemCollectionMetrics");
-    let key = metrics.and_then(|metrics| metrics.get_mut("ItemCollectionKey"));
-    if let Some(key) = key.and_then(Value::as_object_mut) {
-        table.name_logically(key);
-    }
-    answer.with_body(members)
+/// A write of one item.
+struct ItemWrite<'a> {
+    upstream: &'a Upstream,
+    table: &'a ManagedTable,
+    operation: &'a str,
+    verb: Verb,
+    /// Whether it is an update that makes no item where none is.
+    only_removes: bool,
+    body: Members,
+    /// How DynamoDB has refused it last, for what may pass.
+    last: Mutex<Option<Answer>>,
 }
 
-/// What the answer to a read means.
-fn read(
-    table: &ManagedTable,
-    (partition, terms): (&PartitionKey, &NativeTerms),
-    answer: Answer,
-) -> Attempt {
-    if !terms.lease.is_live(table.requests().now()) {
-        return Attempt::Again;
+impl ItemWrite<'_> {
+    /// The write units that it asks for: one for each kilobyte of what it puts.
+    fn units(&self) -> f64 {
+        let item = self.body.get("Item").and_then(Value::as_object);
+        let kilobytes = item.map_or(1, |item| value::bytes(item).div_ceil(1_024).max(1));
+        f64::from(u32::try_from(kilobytes).unwrap_or(u32::MAX))
     }
-    let mut members = answer.members();
-    let Some(item) = members.get_mut("Item").and_then(Value::as_object_mut) else {
-        return Attempt::Answered(answer);
-    };
-    if table.shown(item).generation > terms.generation.get() {
-        table.requests().forget(partition);
-        return Attempt::Again;
+
+    /// Has DynamoDB say what is wrong with it. It never happens.
+    async fn in_own_words(&self) -> Result<Answer, Refusal> {
+        let guarded = guarded(self.verb, self.body.clone(), self.table, None, (On::Anything, 0))?;
+        let answer = self.exchange(self.operation, guarded.body, None).await;
+        let answer = answer.map_err(|error| refused(&error))?;
+        if answer.is_error("ConditionalCheckFailedException") || answer.is_success() {
+            // The guard that never holds was judged, so DynamoDB takes a key that was not understood here.
+            let why = "dynashard: the key of the request was not understood";
+            return Err(Refusal::internal(why));
+        }
+        Ok(answer)
     }
-    Attempt::Answered(answer.with_body(members))
+
+    /// What is left of an update of nothing: its condition.
+    fn without_update(&self) -> Members {
+        let mut body = self.body.clone();
+        for name in ["AttributeUpdates", "UpdateExpression", "ReturnValues"] {
+            body.remove(name);
+        }
+        let condition = body.get("ConditionExpression").and_then(Value::as_str);
+        let condition = condition.unwrap_or_default().to_owned();
+        for name in ["ExpressionAttributeNames", "ExpressionAttributeValues"] {
+            let Some(Value::Object(placeholders)) = body.get_mut(name) else { continue };
+            placeholders.retain(|placeholder, _| uses(&condition, placeholder));
+            if placeholders.is_empty() {
+                body.remove(name);
+            }
+        }
+        body
+    }
+
+    async fn exchange(
+        &self,
+        operation: &str,
+        body: Members,
+        terms: Option<&NativeTerms>,
+    ) -> Result<Answer, dynashard_aws_operator::RawError> {
+        let sent = Value::Object(body).to_string().into_bytes();
+        let lease = terms.map(|terms| terms.lease);
+        self.upstream.exchange(operation, sent, lease).await.map(Answer::from)
+    }
+
+    /// What the client is told of a write that the core has given up: what DynamoDB has refused it with, where that may pass.
+    fn last_answer(self, error: &Error) -> Result<Answer, Refusal> {
+        let may_pass = matches!(error.code(), Code::Throttled | Code::Contended);
+        let last = self.last.into_inner().filter(|_| may_pass);
+        last.map_or_else(|| Err(Refusal::of(error)), Ok)
+    }
+
+    /// What a refused condition tells the client, and the core.
+    fn refused(&self, answer: Answer, asked_for_old: bool) -> NativeSent<Result<Answer, Refusal>> {
+        let mut members = answer.members();
+        let mut existing = None;
+        if let Some(Value::Object(mut found)) = members.remove("Item") {
+            existing = Some(self.table.existing(&mut found));
+            if asked_for_old {
+                members.insert("Item".to_owned(), found.into());
+            }
+        }
+        NativeSent::Refused { answer: Ok(answer.with_body(members)), existing }
+    }
+
+    /// What a write that was carried out tells the client, and the core.
+    fn done(&self, answer: Answer, asked_for_units: bool) -> NativeSent<Result<Answer, Refusal>> {
+        let mut members = answer.members();
+        let consumed_wcu = take_units(&mut members, asked_for_units);
+        if let Some(Value::Object(mut attributes)) = members.remove("Attributes") {
+            let is_marker = self.table.shown(&mut attributes).is_marker;
+            if !attributes.is_empty() && !is_marker {
+                members.insert("Attributes".to_owned(), attributes.into());
+            }
+        }
+        let metrics = members.get_mut("ItemCollectionMetrics");
+        let key = metrics.and_then(|metrics| metrics.get_mut("ItemCollectionKey"));
+        if let Some(key) = key.and_then(Value::as_object_mut) {
+            self.table.name_logically(key);
+        }
+        NativeSent::Done { answer: Ok(answer.with_body(members)), consumed_wcu }
+    }
+}
+
+#[async_trait]
+impl NativeWrite for ItemWrite<'_> {
+    type Answer = Result<Answer, Refusal>;
+
+    fn kind(&self) -> NativeKind {
+        let is = |name: &str| self.body.get(name).is_some_and(|value| value != "NONE");
+        let depends = is("ConditionExpression") || is("Expected") || is("ReturnValues");
+        match self.verb {
+            Verb::Delete => NativeKind::Delete,
+            Verb::Put if !depends => NativeKind::Replace,
+            _ => NativeKind::Depend,
+        }
+    }
+
+    /// Whether an attribute by which items expire is named at all: of an update that errs on the safe side.
+    fn may_expire(&self, ttl_attributes: &BTreeSet<String>) -> bool {
+        match self.body.get("Item").and_then(Value::as_object) {
+            Some(item) => ttl_attributes.iter().any(|name| item.contains_key(name)),
+            None if self.verb == Verb::Update && !ttl_attributes.is_empty() => {
+                let text = Value::Object(self.body.clone()).to_string();
+                ttl_attributes.iter().any(|name| text.contains(name.as_str()))
+            }
+            None => false,
+        }
+    }
+
+    async fn send(
+        &self,
+        terms: &NativeTerms,
+        guard: NativeGuard,
+    ) -> Result<NativeSent<Self::Answer>, StoreError> {
+        // What only removes makes no item, which a version would. So where there is none it is sent again, without one.
+        let ways = match (self.only_removes, guard.required) {
+            (true, Required::Anything) => vec![On::AnItem, On::Nothing],
+            (true, Required::NoMarker) => vec![On::Live, On::Nothing],
+            (_, required) => vec![on(required)],
+        };
+        let mut ways = ways.into_iter().peekable();
+        loop {
+            let Some(way) = ways.next() else { return Err(StoreError::Conflict) };
+            // Whatever DynamoDB makes of an update of nothing, it must make no item without a generation.
+            let is_of_nothing = way == On::Nothing && guard.required != Required::Anything;
+            let (verb, operation, body) = if self.only_removes && is_of_nothing {
+                (Verb::Delete, "DeleteItem", self.without_update())
+            } else {
+                (self.verb, self.operation, self.body.clone())
+            };
+            let with = (way, guard.version.get());
+            let guarded = guarded(verb, body, self.table, Some(terms), with);
+            let Guarded { mut body, asked_for_old } = match guarded {
+                Ok(guarded) => guarded,
+                Err(refusal) => return Ok(NativeSent::Invalid(Err(refusal))),
+            };
+            let asked_for_units = ask_for_units(&mut body);
+            let answer = self.exchange(operation, body, Some(terms)).await;
+            let answer = answer.map_err(unanswered_write)?;
+            match Outcome::of(answer) {
+                Outcome::Done(answer) => return Ok(self.done(answer, asked_for_units)),
+                Outcome::Passed(answer) => return Ok(NativeSent::Invalid(Ok(answer))),
+                Outcome::Again(error, answer) => {
+                    *self.last.lock() = Some(answer);
+                    return Err(error);
+                }
+                Outcome::Refused(answer) => {
+                    let sent = self.refused(answer, asked_for_old);
+                    let NativeSent::Refused { existing, .. } = &sent else { return Ok(sent) };
+                    match (way, existing) {
+                        // Nothing is there: the other way.
+                        (On::AnItem | On::Live, None) if ways.peek().is_some() => {}
+                        // Somebody has put one meanwhile.
+                        (On::Nothing, Some(_)) if self.only_removes => {
+                            return Err(StoreError::Conflict);
+                        }
+                        _ => return Ok(sent),
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// What a write is meant for by what the core requires.
+fn on(required: Required) -> On {
+    match required {
+        Required::Anything => On::Anything,
+        Required::NoMarker => On::NoMarker,
+        Required::Live => On::Live,
+        Required::Version(version) => On::Version(version.get()),
+        Required::Nothing => On::Nothing,
+    }
+}
+
+/// A read of one item.
+struct ItemRead<'a> {
+    upstream: &'a Upstream,
+    table: &'a ManagedTable,
+    body: Members,
+    /// How DynamoDB has refused it last, for what may pass.
+    last: Mutex<Option<Answer>>,
+}
+
+#[async_trait]
+impl NativeRead for ItemRead<'_> {
+    type Answer = Result<Answer, Refusal>;
+
+    fn is_strong(&self) -> bool {
+        self.body.get("ConsistentRead").is_some_and(|strong| strong == true)
+    }
+
+    async fn send(
+        &self,
+        terms: &NativeTerms,
+        strong: bool,
+    ) -> Result<NativeGot<Self::Answer>, StoreError> {
+        let mut body = self.body.clone();
+        let key = body.get_mut("Key").and_then(Value::as_object_mut);
+        if let Some(key) = key {
+            self.table.put_at(key, terms);
+        }
+        if strong && !self.is_strong() {
+            body.insert("ConsistentRead".to_owned(), true.into());
+        }
+        if let Err(refusal) = showing_generation(&mut body) {
+            return Ok(NativeGot::Invalid(Err(refusal)));
+        }
+        let asked_for_units = ask_for_units(&mut body);
+        let sent = Value::Object(body).to_string().into_bytes();
+        let answer = self.upstream.exchange("GetItem", sent, None).await.map(Answer::from);
+        match Outcome::of(answer.map_err(unanswered_read)?) {
+            Outcome::Done(answer) => {
+                let mut members = answer.members();
+                let consumed_rcu = take_units(&mut members, asked_for_units);
+                let item = members.get_mut("Item").and_then(Value::as_object_mut);
+                let existing = item.map(|item| self.table.existing(item));
+                let answer = Ok(answer.with_body(members));
+                Ok(NativeGot::Read { answer, existing, consumed_rcu })
+            }
+            Outcome::Again(error, answer) => {
+                *self.last.lock() = Some(answer);
+                Err(error)
+            }
+            Outcome::Refused(answer) | Outcome::Passed(answer) => {
+                Ok(NativeGot::Invalid(Ok(answer)))
+            }
+        }
+    }
 }

@@ -21,6 +21,7 @@ mod document;
 mod guard;
 mod items;
 mod metrics;
+mod outcome;
 mod pages;
 mod parameters;
 mod refusal;

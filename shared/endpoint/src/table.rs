@@ -1,10 +1,11 @@
 //! A managed table: where its collections lie, and what of an item is ours.
 
-use dynashard_aws::attributes::{FORWARDED, GENERATION};
-
-use dynashard_core::ports::NativeTerms;
-use dynashard_core::{Deadline, NativeRequests};
-use dynashard_keys::{PartitionKey, PhysicalPartitionKey, RESERVED_PREFIX};
+use dynashard_aws::attributes::{FORWARDED, GENERATION, VERSION};
+use dynashard_core::ports::{Existing, NativeTerms};
+use dynashard_core::{Deadline, Generation, NativeRequests, Version};
+use dynashard_keys::{
+    ItemKey, PartitionKey, PhysicalPartitionKey, RESERVED_PREFIX, SortKey, SortKeyType,
+};
 use serde_json::{Value, json};
 
 use crate::document::Members;
@@ -60,14 +61,30 @@ impl ManagedTable {
 
     /// The collection whose key is this value.
     pub(crate) fn partition(value: &Value) -> Result<Option<PartitionKey>, Refusal> {
-        let text = value.as_object().filter(|members| members.len() == 1);
-        let text = text.and_then(|members| members.get("S")?.as_str());
+        let text = scalar(value).filter(|(of_type, _)| *of_type == "S").map(|(_, text)| text);
         let Some(text) = text.filter(|text| (1..=MAX_KEY_BYTES).contains(&text.len())) else {
             return Ok(None);
         };
         PartitionKey::new(text)
             .map(Some)
             .map_err(|error| Refusal::validation(format!("dynashard: bad_key: {error}")))
+    }
+
+    /// The key of an item, or of a key. `None` where DynamoDB takes none such for this table: it says what is wrong.
+    pub(crate) fn key_of(&self, item: &Members) -> Result<Option<ItemKey>, Refusal> {
+        let Some(partition) = self.partition_of(item)? else { return Ok(None) };
+        let sort = item.get(self.sort_key_name()).and_then(|value| self.sort_key(value));
+        Ok(sort.map(|sort| ItemKey::new(partition, sort)))
+    }
+
+    /// The sort key that this value is, if it is one of this table.
+    pub(crate) fn sort_key(&self, value: &Value) -> Option<SortKey> {
+        let (of_type, text) = scalar(value)?;
+        match (of_type, self.requests.schema().sort_key_type) {
+            ("S", SortKeyType::String) => SortKey::string(text).ok(),
+            ("N", SortKeyType::Number) => SortKey::parse(text.trim(), SortKeyType::Number).ok(),
+            _ => None,
+        }
     }
 
     /// What a request on this collection carries.
@@ -103,6 +120,17 @@ impl ManagedTable {
         Shown { generation: generation.unwrap_or_default(), is_marker }
     }
 
+    /// What an item is, its own attributes taken off.
+    pub(crate) fn existing(&self, item: &mut Members) -> Existing {
+        let version = item.get(VERSION).and_then(|value| value["N"].as_str()?.parse().ok());
+        let shown = self.shown(item);
+        Existing {
+            generation: Generation::new(shown.generation),
+            version: Version::new(version.unwrap_or_default()),
+            is_marker: shown.is_marker,
+        }
+    }
+
     /// Has the partition key of a key be the client's again.
     pub(crate) fn name_logically(&self, key: &mut Members) {
         let separator = self.requests.schema().separator;
@@ -113,6 +141,13 @@ impl ManagedTable {
             key.insert(self.partition_key_name().to_owned(), value);
         }
     }
+}
+
+/// The type and the text of a value that is a text or a number. DynamoDB counts no member that is null.
+fn scalar(value: &Value) -> Option<(&str, &str)> {
+    let mut members = value.as_object()?.iter().filter(|(_, value)| !value.is_null());
+    let (of_type, value) = members.next().filter(|_| members.next().is_none())?;
+    Some((of_type, value.as_str()?))
 }
 
 /// The longest partition key that DynamoDB takes (DynamoDB Developer Guide, "Quotas").

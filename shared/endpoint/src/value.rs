@@ -18,11 +18,7 @@ pub(crate) fn check_movable(item: &Members) -> Result<(), Refusal> {
     if serde_json::to_string(item).map_or(0, |text| text.len()) <= MAX_ITEM_BYTES - MOVE_BYTES {
         return Ok(());
     }
-    let mut bytes = 0;
-    for (name, value) in item {
-        // What is no value DynamoDB refuses, in its own words.
-        bytes += name.len() + size(value, 0).unwrap_or_default();
-    }
+    let bytes = bytes(item);
     if bytes <= MAX_ITEM_BYTES - MOVE_BYTES || bytes > MAX_ITEM_BYTES {
         return Ok(());
     }
@@ -36,6 +32,11 @@ const MOVE_BYTES: usize = 1 << 10;
 
 /// The largest item (DynamoDB Developer Guide, "Quotas").
 const MAX_ITEM_BYTES: usize = 400 << 10;
+
+/// About how many bytes an item takes. What is no value in it counts for nothing: DynamoDB refuses it, in its own words.
+pub(crate) fn bytes(item: &Members) -> usize {
+    item.iter().map(|(name, value)| name.len() + size(value, 0).unwrap_or_default()).sum()
+}
 
 /// Refuses an item, or with `is_key` a key, that DynamoDB does not take for this table.
 pub(crate) fn check(table: &ManagedTable, item: &Members, is_key: bool) -> Result<(), Refusal> {

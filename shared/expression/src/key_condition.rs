@@ -187,10 +187,10 @@ mod tests {
 
     #[test]
     fn what_is_no_key_condition_is_malformed() {
-        let refused = |text| KeyCondition::parse(text, &placeholders()).unwrap_err().to_string();
         const TEXTS: &str = "pk <> :p | pk = sk | :p = :s | pk[0] = :p | pk = :p OR sk = :s | NOT pk = :p | \
             pk = :p AND | (pk = :p | pk = :p) | pk = (:p) | :s BETWEEN sk AND :t | \
             BEGINS_WITH(sk, :s) | sk > :s AND sk < :t | sk IN (:s)";
+        let refused = |text| KeyCondition::parse(text, &placeholders()).unwrap_err().to_string();
         for text in TEXTS.split(" | ").chain([" "]) {
             assert!(refused(text).starts_with("Syntax error; token: "), "{text}");
         }

@@ -2,6 +2,8 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+use crate::tokens::tokens;
+
 /// The names and values of the expressions of one request, as the client sent them: `ExpressionAttributeNames` and
 /// `ExpressionAttributeValues`. What is added has placeholders that the client does not define.
 #[derive(Debug, Clone, Default)]
@@ -37,6 +39,11 @@ impl Placeholders {
     pub(crate) fn defines(&self, placeholder: &str) -> bool {
         self.names.contains_key(placeholder) || self.values.contains_key(placeholder)
     }
+}
+
+/// Whether an expression uses a placeholder. DynamoDB refuses a request that defines one that none of its expressions uses.
+pub fn uses(text: &str, placeholder: &str) -> bool {
+    tokens(text).any(|token| token.text == placeholder)
 }
 
 /// How the placeholders begin that are added.

@@ -99,7 +99,7 @@ pub fn with_projected(projection: &str, names: &[String]) -> String {
 mod tests {
     use super::*;
 
-    fn applied(text: &str, item: Value) -> Value {
+    fn applied(text: &str, item: &Value) -> Value {
         let mut placeholders = Placeholders::default();
         placeholders.names.insert("#c".to_owned(), "c.d".to_owned());
         let projection = Projection::parse(text, &placeholders).unwrap();
@@ -125,7 +125,7 @@ mod tests {
             }),
             ("a[9], b.x, b.e.x, a.x, b[0], h.x, h[0], #c.x", json!({})),
         ] {
-            assert_eq!(applied(text, item.clone()), left, "{text}");
+            assert_eq!(applied(text, &item), left, "{text}");
         }
     }
 

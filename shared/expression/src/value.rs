@@ -142,5 +142,5 @@ fn truth(held: &Value) -> Option<bool> {
 
 /// Whether both are there and equal.
 fn alike<T: PartialEq>(one: Option<T>, other: Option<T>) -> bool {
-    one.is_some() && one == other
+    matches!((one, other), (Some(one), Some(other)) if one == other)
 }

@@ -226,12 +226,7 @@ fn ttl_attribute<F: Fn(&str) -> Option<String>>(
 }
 
 fn mode(name: &'static str, text: &str) -> Result<ScalingMode, ConfigError> {
-    match text {
-        "off" => Ok(ScalingMode::Off),
-        "dry-run" => Ok(ScalingMode::DryRun),
-        "on" => Ok(ScalingMode::On),
-        other => Err(ConfigError::unknown(name, other, "off, dry-run or on")),
-    }
+    text.parse().map_err(|_| ConfigError::unknown(name, text, "off, dry-run or on"))
 }
 
 fn one_of(units: u32) -> NonZeroU32 {

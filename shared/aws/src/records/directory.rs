@@ -5,7 +5,11 @@ use std::time::Duration;
 use aws_sdk_dynamodb::primitives::Blob;
 use aws_sdk_dynamodb::types::AttributeValue;
 use dynashard_core::ports::StoreError;
-use dynashard_core::{Counters, DirectoryItem, Group, Pinned, PinnedTime, TableSchema};
+use dynashard_core::{
+    Counters, DirectoryItem, Group, PartitionLimits, Pinned, PinnedTime, ScalingPolicy,
+    StackPolicy, TableSchema,
+};
+use dynashard_keys::ShardCount;
 
 use crate::attributes::number;
 use crate::records::codec::{Field, Fill, Item, Reader};
@@ -43,6 +47,17 @@ const REQUEST_LIFETIME: [&str; 3] =
 /// Left out while writes are not dated back.
 const SIGNATURE_AGE: &str = "signature_age_secs";
 
+/// What the stack decides by: a map of what follows. Left out until a function tells.
+const POLICY: &str = "policy";
+const PLACEMENT: &str = "placement";
+const MAX_SHARDS: &str = "max_shards";
+const GROW_KEYS: &str = "grow_keys";
+const SCALING_MODE: &str = "scaling_mode";
+const WRITER_SCALING: &str = "writer_scaling";
+const COOLDOWN: &str = "cooldown_secs";
+const WRITE_UNITS: &str = "partition_write_units";
+const READ_UNITS: &str = "partition_read_units";
+
 const WHAT: &str = "the directory item";
 
 /// All but the counters, which go on whatever else is changed.
@@ -52,6 +67,8 @@ pub(super) fn encode(directory: &DirectoryItem) -> Item {
     item.put_unless_default(COLLECTIONS, &Hashes(directory.hashes().to_vec()));
     let pinned = directory.pinned.as_ref().map(|pinned| AttributeValue::M(encode_pinned(pinned)));
     item.extend(pinned.map(|pinned| (SETTINGS.to_owned(), pinned)));
+    let policy = directory.policy.as_ref().map(|policy| AttributeValue::M(encode_policy(policy)));
+    item.extend(policy.map(|policy| (POLICY.to_owned(), policy)));
     item
 }
 
@@ -90,8 +107,43 @@ pub(super) fn decode(item: &Item) -> Result<DirectoryItem, StoreError> {
     {
         return Err(fields.wrong(GROUPS, format!("does not go with format {}", pinned.format)));
     }
-    DirectoryItem::stored(rev, hashes, groups, pinned).ok_or_else(|| {
+    let mut stored = DirectoryItem::stored(rev, hashes, groups, pinned).ok_or_else(|| {
         fields.wrong(COLLECTIONS, "does not hold its hashes in order, or is beside groups")
+    })?;
+    let policy = item.contains_key(POLICY).then(|| fields.map(POLICY)).transpose()?;
+    stored.policy = policy.map(decode_policy).transpose()?;
+    Ok(stored)
+}
+
+fn encode_policy(policy: &StackPolicy) -> Item {
+    let StackPolicy { placement, max_shards, grow_keys, scaling, partition } = policy;
+    let mut item = Item::new();
+    item.put(PLACEMENT, &placement.as_str().to_owned());
+    item.put(MAX_SHARDS, &max_shards.get());
+    item.put(GROW_KEYS, &grow_keys.to_string());
+    item.put(SCALING_MODE, &scaling.mode.as_str().to_owned());
+    item.put(WRITER_SCALING, &scaling.writers);
+    item.put(COOLDOWN, &scaling.cooldown);
+    item.put(WRITE_UNITS, &partition.write_units);
+    item.put(READ_UNITS, &partition.read_units);
+    item
+}
+
+fn decode_policy(fields: Reader<'_>) -> Result<StackPolicy, StoreError> {
+    let max_shards = ShardCount::new(fields.get(MAX_SHARDS)?);
+    Ok(StackPolicy {
+        placement: fields.parsed(PLACEMENT)?,
+        max_shards: max_shards.map_err(|why| fields.wrong(MAX_SHARDS, why))?,
+        grow_keys: fields.parsed(GROW_KEYS)?,
+        scaling: ScalingPolicy {
+            mode: fields.parsed(SCALING_MODE)?,
+            writers: fields.get(WRITER_SCALING)?,
+            cooldown: fields.get(COOLDOWN)?,
+        },
+        partition: PartitionLimits {
+            write_units: fields.get(WRITE_UNITS)?,
+            read_units: fields.get(READ_UNITS)?,
+        },
     })
 }
 

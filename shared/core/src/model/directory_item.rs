@@ -7,6 +7,7 @@ use dynashard_keys::PartitionKey;
 use xxhash_rust::xxh64::xxh64;
 
 use crate::model::pinned::Pinned;
+use crate::model::policy::StackPolicy;
 use crate::model::segment::Group;
 
 /// The directory item: what tells which collections have a metadata item at all. All others have one shard, and cost nothing in
@@ -21,6 +22,8 @@ pub struct DirectoryItem {
     pub rev: u64,
     /// What is pinned, if a function that may pin it was ever started.
     pub pinned: Option<Pinned>,
+    /// What the stack decides by, if a function of it has told.
+    pub policy: Option<StackPolicy>,
     /// What it lists itself, in order, each once.
     hashes: Arc<[u64]>,
     /// None where it lists collections itself.
@@ -47,7 +50,7 @@ impl DirectoryItem {
         let in_order = hashes.is_sorted_by(|one, next| one < next);
         let is_one_form = hashes.is_empty() || groups.is_none();
         let (hashes, groups) = (hashes.into(), groups.map(Arc::new));
-        (in_order && is_one_form).then_some(Self { rev, pinned, hashes, groups })
+        (in_order && is_one_form).then_some(Self { rev, pinned, policy: None, hashes, groups })
     }
 
     /// How often each group has changed, or `None` if the item lists collections itself.
@@ -88,7 +91,13 @@ impl DirectoryItem {
         let lists = self.groups.is_none() && !self.hashes.is_empty();
         let pinned = if lists { pinned.without_segments() } else { pinned };
         let groups = pinned.has_segments().then(|| self.groups.clone().unwrap_or_default());
-        Self { rev: self.rev + 1, pinned: Some(pinned), groups, hashes: Arc::clone(&self.hashes) }
+        Self { rev: self.rev + 1, pinned: Some(pinned), groups, ..self.clone() }
+    }
+
+    /// The item with what the stack decides by.
+    #[must_use]
+    pub(crate) fn with_policy(&self, policy: StackPolicy) -> Self {
+        Self { rev: self.rev + 1, policy: Some(policy), ..self.clone() }
     }
 
     /// The root of segments in place of an item that lists collections, all of which are in segments of these groups. `None` while
@@ -98,7 +107,8 @@ impl DirectoryItem {
         let pinned = self.pinned.clone().map(Pinned::with_segments)?;
         let groups = groups.into_iter().map(|group| (group, 1)).collect();
         let groups = Some(Arc::new(groups));
-        Some(Self { rev: self.rev + 1, pinned: Some(pinned), hashes: Arc::default(), groups })
+        let hashes = Arc::default();
+        Some(Self { rev: self.rev + 1, pinned: Some(pinned), hashes, groups, ..self.clone() })
     }
 
     /// How often this group has changed, or `None` if the item lists collections itself.

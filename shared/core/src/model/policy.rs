@@ -1,9 +1,14 @@
 //! What the operator set about shard counts, what a partition takes, and what may keep a count from changing.
 
 use std::fmt;
+use std::str::FromStr;
 use std::time::Duration;
 
+use dynashard_keys::{Placement, ShardCount};
+
+use crate::model::grow_keys::GrowKeys;
 use crate::model::metadata::{CollectionMetadata, Phase};
+use crate::model::settings::Settings;
 
 /// What the operator set about changes of shard counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -106,6 +111,69 @@ pub enum ScalingMode {
     DryRun,
     /// They do.
     On,
+}
+
+impl ScalingMode {
+    const ALL: [Self; 3] = [Self::Off, Self::DryRun, Self::On];
+
+    /// The stable name, as parameters and stored items have it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Off => "off",
+            Self::DryRun => "dry-run",
+            Self::On => "on",
+        }
+    }
+}
+
+/// A text that is no [`ScalingMode`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct UnknownMode;
+
+impl fmt::Display for UnknownMode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("it is off, dry-run or on")
+    }
+}
+
+impl FromStr for ScalingMode {
+    type Err = UnknownMode;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Self::ALL.into_iter().find(|mode| mode.as_str() == text).ok_or(UnknownMode)
+    }
+}
+
+/// What a stack decides by that is not pinned, as its functions are set to it. The directory item holds it, for whoever decides
+/// without their variables. Safety does not hang on it: a count that was decided by an old one is a count like others.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StackPolicy {
+    /// The placement of collections whose count was never changed.
+    pub placement: Placement,
+    /// No collection has more shards than this.
+    pub max_shards: ShardCount,
+    /// Which collections may get another shard count.
+    pub grow_keys: GrowKeys,
+    /// Whether and when shard counts change by themselves.
+    pub scaling: ScalingPolicy,
+    /// What one partition takes.
+    pub partition: PartitionLimits,
+}
+
+impl StackPolicy {
+    /// That of a function with these settings.
+    pub fn of(settings: &Settings) -> Self {
+        let Settings { placement, max_shards, grow_keys, scaling, partition, .. } = settings;
+        let (placement, max_shards, grow_keys) = (*placement, *max_shards, grow_keys.clone());
+        Self { placement, max_shards, grow_keys, scaling: *scaling, partition: *partition }
+    }
+
+    /// These settings with this policy.
+    #[must_use]
+    pub fn applied_to(self, settings: Settings) -> Settings {
+        let Self { placement, max_shards, grow_keys, scaling, partition } = self;
+        Settings { placement, max_shards, grow_keys, scaling, partition, ..settings }
+    }
 }
 
 /// Why the count of a collection does not change now, although its load asks for it.

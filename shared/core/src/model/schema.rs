@@ -21,7 +21,7 @@ pub struct TableSchema {
 impl TableSchema {
     /// The attribute names of metadata items, jobs and histories of decisions: no key attribute may be called
     /// so. Nor may one be called like the figures of a ledger, which are named after their time.
-    pub const METADATA_ATTRIBUTES: [&str; 16] = [
+    pub const METADATA_ATTRIBUTES: [&str; 17] = [
         "number_of_shards",
         "last_updated",
         "shard_history",
@@ -37,6 +37,7 @@ impl TableSchema {
         "job",
         "collections",
         "settings",
+        "policy",
         "decisions",
     ];
 

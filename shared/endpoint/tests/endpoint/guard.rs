@@ -95,15 +95,7 @@ async fn a_key_of_several_shards_is_refused_and_nothing_is_written() {
     for pk in ["grown", "moving"] {
         let key = item(pk, "1");
         for (operation, body) in [
-            ("PutItem", json!({ "TableName": MAIN, "Item": key })),
-            ("UpdateItem", json!({ "TableName": MAIN, "Key": key })),
-            ("DeleteItem", json!({ "TableName": MAIN, "Key": key })),
-            ("GetItem", json!({ "TableName": MAIN, "Key": key })),
             ("BatchGetItem", json!({ "RequestItems": { MAIN: { "Keys": [key] } } })),
-            (
-                "BatchWriteItem",
-                json!({ "RequestItems": { MAIN: [{ "PutRequest": { "Item": key } }] } }),
-            ),
             (
                 "TransactWriteItems",
                 json!({ "TransactItems": [{ "Put": { "TableName": MAIN, "Item": key } }] }),

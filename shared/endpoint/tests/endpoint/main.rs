@@ -4,5 +4,6 @@ mod stack;
 
 mod access;
 mod guard;
+mod phases;
 mod requests;
 mod sharded;

@@ -2,6 +2,7 @@
 
 mod conditions;
 mod legacy;
+mod meaning;
 mod store;
 mod updates;
 mod values;

@@ -36,19 +36,37 @@ impl Outcome {
     }
 }
 
-/// A table in memory, of which one item is used.
+/// A table in memory, of which one item is used, or those of one partition key.
 pub(crate) struct Store {
     database: Database,
 }
 
 impl Store {
     pub(crate) fn new() -> Self {
+        Self::with_key(&["pk"])
+    }
+
+    /// A table that has a sort key, `sk`, with an item for each of these.
+    pub(crate) fn sorted(sort_keys: &[&str]) -> Self {
+        let store = Self::with_key(&["pk", "sk"]);
+        for sort_key in sort_keys {
+            let attributes = Map::from_iter([("sk".to_owned(), json!({"S": sort_key}))]);
+            assert_eq!(store.put(&attributes, json!({})), Outcome::Done);
+        }
+        store
+    }
+
+    fn with_key(names: &[&str]) -> Self {
         let database = Database::memory().expect("a database");
+        let attributes =
+            names.iter().map(|name| json!({"AttributeName": name, "AttributeType": "S"}));
+        let schema = names.iter().zip(["HASH", "RANGE"]);
+        let schema = schema.map(|(name, of)| json!({"AttributeName": name, "KeyType": of}));
         let table = json!({
             "TableName": TABLE,
             "BillingMode": "PAY_PER_REQUEST",
-            "AttributeDefinitions": [{"AttributeName": "pk", "AttributeType": "S"}],
-            "KeySchema": [{"AttributeName": "pk", "KeyType": "HASH"}],
+            "AttributeDefinitions": attributes.collect::<Vec<_>>(),
+            "KeySchema": schema.collect::<Vec<_>>(),
         });
         let table = serde_json::from_value(table).expect("a table");
         database.create_table(table).expect("it is well-formed");

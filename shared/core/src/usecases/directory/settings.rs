@@ -6,6 +6,7 @@ use crate::model::directory_item::DirectoryItem;
 use crate::model::error::{Code, Error};
 use crate::model::lease::Deadline;
 use crate::model::pinned::{Pinned, PinnedTime};
+use crate::model::policy::StackPolicy;
 use crate::model::reshard::Waits;
 use crate::ports::{Change, Dated, ReadRecords};
 use crate::usecases::context::Context;
@@ -19,6 +20,8 @@ const TERMS: u32 = 2;
 /// What the clocks of those who sign and of DynamoDB may differ by, and what passes between the check of a date and the
 /// execution of the request, in the requests that are waited for (protocol: "Dates of writes").
 const RESERVE: Duration = Duration::from_secs(90);
+
+const CONTENDED: &str = "the directory's item kept changing; ask again";
 
 /// One of the times that are pinned.
 struct Time {
@@ -73,6 +76,29 @@ impl<'a> PinnedSettings<'a> {
         let Dated { value, .. } = self.context.attempts(deadline).make(read, why).await?;
         let pinned = value.and_then(|item| item.pinned);
         pinned.map(|pinned| pinned.check_format().map(|()| pinned)).transpose()
+    }
+
+    /// What the stack decides by, as the function has told that did so last.
+    pub async fn policy(self, deadline: Deadline) -> Result<Option<StackPolicy>, Error> {
+        let read = || self.context.record_store().get::<DirectoryItem>(&());
+        let why = "the directory could not be read in time";
+        let Dated { value, .. } = self.context.attempts(deadline).make(read, why).await?;
+        Ok(value.and_then(|item| item.policy))
+    }
+
+    /// Tells by what this stack decides, if that has changed since it was told last.
+    pub async fn publish_policy(self, deadline: Deadline) -> Result<(), Error> {
+        let policy = StackPolicy::of(self.context.settings());
+        let revision = |item: Option<DirectoryItem>| {
+            let item = item.unwrap_or_default();
+            item.pinned.as_ref().ok_or_else(nothing_is_pinned)?.check_format()?;
+            if item.policy.as_ref() == Some(&policy) {
+                return Ok(Revision::Keep(()));
+            }
+            let change = Change::of_directory(&item, item.with_policy(policy.clone()));
+            Ok(Revision::commit(change, ()))
+        };
+        Records::of(self.context).revise(&(), revision, CONTENDED, deadline).await
     }
 
     /// The first step of another T: functions may be set to the new value as well. From now on all waits go by the longer of
@@ -185,8 +211,7 @@ impl<'a> PinnedSettings<'a> {
             Ok(Revision::commit(change, next))
         };
         // Others pin something meanwhile, or enlist collections in the same item.
-        let contended = "the directory's item kept changing; ask again";
-        Records::of(self.context).revise(&(), revision, contended, deadline).await
+        Records::of(self.context).revise(&(), revision, CONTENDED, deadline).await
     }
 }
 

@@ -1,0 +1,177 @@
+//! Requests on single items of keys of several shards, and of keys that are being resharded.
+
+use dynashard_core::{CollectionMetadata, Generation, Phase};
+use dynashard_keys::{Placement, ShardCount};
+use serde_json::{Value, json};
+
+use crate::stack::{MAIN, Stack, item, partition};
+
+/// How many items each key has, more than enough for every shard.
+const ITEMS: usize = 24;
+
+fn count(shards: u32) -> ShardCount {
+    ShardCount::new(shards).expect("a count")
+}
+
+/// A key in this phase, and in a generation that comes after a first reshard.
+async fn list(stack: &Stack, pk: &str, shards: u32, phase: Phase) {
+    // The settings are pinned by the first request.
+    ok(stack, "GetItem", json!({ "Key": item("first", "1") })).await;
+    let stable =
+        CollectionMetadata::stable(partition(pk), Placement::Xxh64, count(shards), 1_700_000_000);
+    let generation = Generation::new(1);
+    stack.list(&CollectionMetadata { phase, generation, ..stable }).await;
+}
+
+async fn ok(stack: &Stack, operation: &str, mut body: Value) -> Value {
+    body["TableName"] = MAIN.into();
+    let (status, answer) = stack.ask(operation, body.clone()).await;
+    assert_eq!(status, 200, "{operation} {body}: {answer}");
+    answer
+}
+
+async fn refused(stack: &Stack, operation: &str, mut body: Value) -> Value {
+    body["TableName"] = MAIN.into();
+    let (status, answer) = stack.ask(operation, body.clone()).await;
+    assert_eq!(status, 400, "{operation} {body}: {answer}");
+    let kind = answer["__type"].as_str().unwrap_or_default();
+    assert!(kind.ends_with("ConditionalCheckFailedException"), "{operation} {body}: {answer}");
+    answer
+}
+
+fn values(n: i64) -> Value {
+    json!({ ":n": { "N": n.to_string() } })
+}
+
+/// What is written while a key has one shard is found, updated and deleted in every phase behind it, as DynamoDB would.
+#[tokio::test]
+async fn items_are_written_and_read_in_every_phase() {
+    let mut stack = Stack::start().await;
+    let (from, to) = (count(1), count(4));
+    let phases = [
+        ("resting", 4, Phase::Stable),
+        ("forward", 1, Phase::Forward { from, to }),
+        ("moving", 4, Phase::Move { from, to }),
+    ];
+    for (pk, shards, phase) in phases {
+        let is_seeded = phase != Phase::Stable;
+        if is_seeded {
+            for n in 0..ITEMS {
+                let mut put = item(pk, &n.to_string());
+                put["n"] = json!({ "N": "1" });
+                ok(&stack, "PutItem", json!({ "Item": put })).await;
+            }
+        }
+        list(&stack, pk, shards, phase).await;
+        stack.restart();
+        for n in 0..ITEMS {
+            let key = item(pk, &n.to_string());
+            let before = i64::from(is_seeded);
+            let update = json!({ "Key": key, "UpdateExpression": "ADD n :n", "ReturnValues": "ALL_NEW",
+                                 "ExpressionAttributeValues": values(1) });
+            let mut expected = key.clone();
+            expected["n"] = json!({ "N": (before + 1).to_string() });
+            assert_eq!(ok(&stack, "UpdateItem", update).await["Attributes"], expected, "{pk}");
+            let got =
+                ok(&stack, "GetItem", json!({ "Key": key, "ProjectionExpression": "n" })).await;
+            assert_eq!(got["Item"], json!({ "n": expected["n"] }), "{pk}");
+
+            let create = json!({ "Item": key, "ConditionExpression": "attribute_not_exists(pk)",
+                                 "ReturnValuesOnConditionCheckFailure": "ALL_OLD" });
+            assert_eq!(refused(&stack, "PutItem", create).await["Item"], expected, "{pk}");
+            let stale = json!({ "Key": key, "ConditionExpression": "n = :n",
+                                "ExpressionAttributeValues": values(before) });
+            refused(&stack, "DeleteItem", stale).await;
+            let delete = json!({ "Key": key, "ConditionExpression": "n = :n", "ReturnValues": "ALL_OLD",
+                                 "ExpressionAttributeValues": values(before + 1) });
+            assert_eq!(ok(&stack, "DeleteItem", delete).await["Attributes"], expected, "{pk}");
+            assert_eq!(ok(&stack, "GetItem", json!({ "Key": key })).await, json!({}), "{pk}");
+            refused(
+                &stack,
+                "DeleteItem",
+                json!({ "Key": key, "ConditionExpression": "attribute_exists(sk)" }),
+            )
+            .await;
+            assert_eq!(ok(&stack, "DeleteItem", json!({ "Key": key })).await, json!({}), "{pk}");
+
+            let create = json!({ "Item": key, "ConditionExpression": "attribute_not_exists(pk)" });
+            assert_eq!(ok(&stack, "PutItem", create.clone()).await, json!({}), "{pk}");
+            refused(&stack, "PutItem", create).await;
+            let replaced =
+                ok(&stack, "PutItem", json!({ "Item": expected, "ReturnValues": "ALL_OLD" }));
+            assert_eq!(replaced.await["Attributes"], key, "{pk}");
+            let got = ok(&stack, "GetItem", json!({ "Key": key, "ConsistentRead": true })).await;
+            assert_eq!(got["Item"], expected, "{pk}");
+        }
+    }
+    stack.database.shutdown().await;
+}
+
+/// One that only removes makes no item of nothing, wherever that is.
+#[tokio::test]
+async fn an_update_that_only_removes_makes_no_item_in_any_phase() {
+    let mut stack = Stack::start().await;
+    let (from, to) = (count(1), count(4));
+    for (pk, shards, phase) in [
+        ("resting", 4, Phase::Stable),
+        ("forward", 1, Phase::Forward { from, to }),
+        ("moving", 4, Phase::Move { from, to }),
+    ] {
+        list(&stack, pk, shards, phase).await;
+        stack.restart();
+        for n in 0..ITEMS {
+            let key = item(pk, &n.to_string());
+            let update = json!({ "Key": key, "UpdateExpression": "REMOVE a" });
+            ok(&stack, "UpdateItem", update).await;
+            assert_eq!(ok(&stack, "GetItem", json!({ "Key": key })).await, json!({}), "{pk}");
+        }
+    }
+    stack.database.shutdown().await;
+}
+
+/// A condition that met a marker was judged of it, though it counts as nothing.
+#[tokio::test]
+async fn a_marker_of_an_earlier_reshard_counts_as_nothing() {
+    let mut stack = Stack::start().await;
+    list(&stack, "key", 1, Phase::Stable).await;
+    let plain = stack.plain().await;
+    let number = |n: &str| aws_sdk_dynamodb::types::AttributeValue::N(n.to_owned());
+    for (sk, create) in [
+        ("1", json!({ "ConditionExpression": "attribute_not_exists(pk)" })),
+        ("2", json!({ "ReturnValues": "ALL_OLD" })),
+    ] {
+        let marker = plain.put_item().table_name(MAIN).item("pk", crate::stack::text("key"));
+        let marker = marker.item("sk", crate::stack::text(sk)).item("_ds_g", number("0"));
+        let forwarded = aws_sdk_dynamodb::types::AttributeValue::Bool(true);
+        marker.item("_ds_fwd", forwarded).send().await.expect("it is put");
+        stack.restart();
+        let got = ok(&stack, "GetItem", json!({ "Key": item("key", sk) })).await;
+        assert_eq!(got, json!({}));
+        let mut put = create;
+        put["Item"] = item("key", sk);
+        assert_eq!(ok(&stack, "PutItem", put).await, json!({}));
+        let got = ok(&stack, "GetItem", json!({ "Key": item("key", sk) })).await;
+        assert_eq!(got["Item"], item("key", sk));
+    }
+    stack.database.shutdown().await;
+}
+
+/// The partition key has another value where DynamoDB holds the item, so a condition on it would be judged of that.
+#[tokio::test]
+async fn the_value_of_the_partition_key_is_refused_where_it_is_another() {
+    let mut stack = Stack::start().await;
+    list(&stack, "key", 4, Phase::Stable).await;
+    stack.restart();
+    let mut refusals = 0;
+    for n in 0..ITEMS {
+        let put = json!({ "TableName": MAIN, "Item": item("key", &n.to_string()),
+                          "ConditionExpression": "attribute_not_exists(pk) OR pk = :p",
+                          "ExpressionAttributeValues": { ":p": { "S": "key" } } });
+        let (status, answer) = stack.ask("PutItem", put).await;
+        refusals += usize::from(status == 400);
+        let why = answer["message"].as_str().unwrap_or_default();
+        assert!(status == 200 || why.contains("partition_key_value"), "{answer}");
+    }
+    assert!((1..ITEMS).contains(&refusals), "{refusals} of {ITEMS}");
+    stack.database.shutdown().await;
+}
