@@ -49,6 +49,9 @@ pub(crate) async fn page(
     let (partition, body) = (&partition, &body);
     attempts(table, deadline, || async move {
         let Some(ground) = ground(table, partition.as_ref(), deadline).await? else {
+            if let Some(partition) = partition.as_ref().filter(|_| body.contains_key("IndexName")) {
+                return Err(Refusal::sharded(partition.as_str()));
+            }
             let page = sharded::query(upstream, table, body, deadline).await;
             return page.map(Attempt::Answered);
         };
