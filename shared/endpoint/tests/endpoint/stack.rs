@@ -92,6 +92,17 @@ impl Stack {
         service(&self.operator, url, &self.settings)
     }
 
+    /// Such an endpoint that manages another table as well, with leases of this term.
+    pub(crate) async fn in_front_of_two(&self, url: &str, lease_term: Duration) -> Service {
+        const OTHER_METADATA: &str = "metadata-of-other";
+        create_table(&self.plain().await, OTHER_METADATA, &["pk"], &[]).await;
+        let other = Settings { lease_term, ..self.settings.clone() };
+        let tables = [(MAIN, METADATA, &self.settings), (OTHER, OTHER_METADATA, &other)];
+        let tables = tables
+            .map(|(name, metadata, settings)| table(&self.operator, name, metadata, settings));
+        Service::new(RawClient::new(&self.operator, url), tables.into(), ServiceOptions::default())
+    }
+
     /// An SDK whose requests the endpoint answers, without a socket.
     pub(crate) fn sdk(&self) -> Client {
         sdk_of(Arc::clone(&self.service))
@@ -141,10 +152,13 @@ pub(crate) fn partition(name: &str) -> PartitionKey {
 }
 
 fn service(operator: &Operator, url: &str, settings: &Settings) -> Service {
-    let directory = operator.directory(MAIN, METADATA, settings.clone()).pinning();
-    let requests = NativeRequests::new(directory);
-    let table = ManagedTable::new(MAIN.to_owned(), METADATA.to_owned(), requests);
+    let table = table(operator, MAIN, METADATA, settings);
     Service::new(RawClient::new(operator, url), vec![table], ServiceOptions::default())
+}
+
+fn table(operator: &Operator, name: &str, metadata: &str, settings: &Settings) -> ManagedTable {
+    let directory = operator.directory(name, metadata, settings.clone()).pinning();
+    ManagedTable::new(name.to_owned(), metadata.to_owned(), NativeRequests::new(directory))
 }
 
 /// An SDK whose requests this service answers.
