@@ -6,7 +6,7 @@ use dynashard_aws_operator::{Operator, RawClient};
 use dynashard_console::Console;
 use dynashard_core::ports::Consistency;
 use dynashard_core::{Code, Deadline, NativeRequests, Reader};
-use dynashard_endpoint::{Access, ManagedTable, Server, Service};
+use dynashard_endpoint::{Access, ManagedTable, Server, Service, ServiceOptions};
 use dynashard_keys::{ItemKey, PartitionKey, SortKey};
 use dynashard_local::{DynamoDb, DynamoDbOptions, Endpoints, Principals, Stack, StackOptions};
 use serde::Serialize;
@@ -120,7 +120,8 @@ pub(crate) async fn endpoint_of(stack: &Stack, listener: TcpListener) -> Result<
         ManagedTable::new(main.to_owned(), METADATA_TABLE.to_owned(), requests)
     });
     let upstream = RawClient::new(&operator, dynamodb);
-    let service = Service::new(upstream, tables.into_iter().collect());
+    let tables = tables.into_iter().collect();
+    let service = Service::new(upstream, tables, ServiceOptions::default());
     Ok(Server::start(Arc::new(service), listener, Access::ThisMachine)?)
 }
 

@@ -76,7 +76,7 @@ pub(crate) async fn write(
     let last = Mutex::default();
     let write = ItemWrite { upstream, table, operation, verb, only_removes, body, last };
     let Some(key) = key else { return write.in_own_words().await };
-    let deadline = deadline(table);
+    let deadline = upstream.write_deadline(table);
     match table.requests().write(&key, &write, write.units(), deadline).await {
         Ok(answer) => answer,
         Err(error) => write.last_answer(&error),

@@ -16,6 +16,7 @@
 
 mod batches;
 mod call;
+mod clients;
 mod document;
 mod guard;
 mod items;
@@ -27,6 +28,7 @@ mod refusal;
 mod server;
 mod service;
 mod table;
+mod terms;
 mod transactions;
 mod upstream;
 mod value;
@@ -34,5 +36,5 @@ mod value;
 pub use call::{Answer, Call};
 pub use dynashard_wire::signature::User;
 pub use server::{Access, Server};
-pub use service::Service;
+pub use service::{Service, ServiceOptions};
 pub use table::ManagedTable;

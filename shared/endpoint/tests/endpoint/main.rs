@@ -1,8 +1,12 @@
 //! The endpoint over the embedded engine: what an SDK sees through it, and what it asks of DynamoDB.
 
+mod canned;
 mod stack;
 
 mod access;
+mod batches;
 mod guard;
+mod pages;
 mod phases;
 mod requests;
+mod transactions;

@@ -1,13 +1,14 @@
 //! A managed table in the embedded engine, and the endpoint in front of it.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::{BehaviorVersion, Config, Credentials, Region};
 use aws_sdk_dynamodb::types::{
-    AttributeDefinition, AttributeValue, BillingMode, KeySchemaElement, KeyType,
-    ScalarAttributeType,
+    AttributeDefinition, AttributeValue, BillingMode, GlobalSecondaryIndex, KeySchemaElement,
+    KeyType, LocalSecondaryIndex, Projection, ProjectionType, ScalarAttributeType,
 };
 use aws_smithy_runtime_api::client::http::{
     HttpConnector, HttpConnectorFuture, SharedHttpConnector, http_client_fn,
@@ -18,7 +19,7 @@ use dynashard_aws::ServerClock;
 use dynashard_aws_operator::{Operator, RawClient};
 use dynashard_core::ports::RecordStore;
 use dynashard_core::{CollectionMetadata, KeyHash, NativeRequests, Settings};
-use dynashard_endpoint::{Call, ManagedTable, Service};
+use dynashard_endpoint::{Call, ManagedTable, Service, ServiceOptions};
 use dynashard_keys::PartitionKey;
 use dynashard_local::{DynamoDb, DynamoDbOptions};
 use dynashard_testkit::enlist;
@@ -28,6 +29,11 @@ pub(crate) const MAIN: &str = "main";
 pub(crate) const METADATA: &str = "metadata";
 /// A table that nobody manages.
 pub(crate) const OTHER: &str = "other";
+pub(crate) const LOCAL_INDEX: &str = "by-s";
+pub(crate) const INVERTED_INDEX: &str = "inverted";
+
+/// The name of an index, its keys, and what it projects.
+type Index = (&'static str, [&'static str; 2], ProjectionType);
 
 /// Far longer than a test takes: nothing is read twice.
 const LEASE: Duration = Duration::from_mins(10);
@@ -41,11 +47,21 @@ pub(crate) struct Stack {
 
 impl Stack {
     pub(crate) async fn start() -> Self {
+        Self::start_with(&[]).await
+    }
+
+    /// With a local index by the attribute `s`, and a global one of the keys alone, inverted.
+    pub(crate) async fn start_with_indexes() -> Self {
+        let inverted = (INVERTED_INDEX, ["sk", "pk"], ProjectionType::KeysOnly);
+        Self::start_with(&[(LOCAL_INDEX, ["pk", "s"], ProjectionType::All), inverted]).await
+    }
+
+    async fn start_with(indexes: &[Index]) -> Self {
         let database = DynamoDb::start(DynamoDbOptions::default()).await.expect("an engine");
         let plain = dynashard_aws::connect_local(database.url(), ServerClock::default()).await;
-        create_table(&plain, MAIN, &["pk", "sk"]).await;
-        create_table(&plain, OTHER, &["pk", "sk"]).await;
-        create_table(&plain, METADATA, &["pk"]).await;
+        create_table(&plain, MAIN, &["pk", "sk"], indexes).await;
+        create_table(&plain, OTHER, &["pk", "sk"], &[]).await;
+        create_table(&plain, METADATA, &["pk"], &[]).await;
         let operator = Operator::on_this_machine(database.url()).await;
         let settings = Settings { lease_term: LEASE, ..Settings::default() };
         let service = Arc::new(service(&operator, database.url(), &settings));
@@ -55,6 +71,11 @@ impl Stack {
     /// Puts an endpoint in front that has asked nothing yet.
     pub(crate) fn restart(&mut self) {
         self.service = Arc::new(service(&self.operator, self.database.url(), &self.settings));
+    }
+
+    /// An endpoint whose clients' requests go to this server, while it reads its metadata from the engine.
+    pub(crate) fn in_front_of(&self, url: &str) -> Service {
+        service(&self.operator, url, &self.settings)
     }
 
     /// An SDK whose requests the endpoint answers, without a socket.
@@ -82,10 +103,15 @@ impl Stack {
     }
 
     pub(crate) async fn ask_bytes(&self, operation: &str, body: &[u8]) -> (u16, Value) {
-        let call = Call { operation: operation.to_owned(), body: body.to_vec().into() };
-        let answer = self.service.answer(&call).await;
-        (answer.status, serde_json::from_slice(&answer.body).unwrap_or_default())
+        ask(&self.service, operation, body).await
     }
+}
+
+/// Sends a request to this endpoint.
+pub(crate) async fn ask(service: &Service, operation: &str, body: &[u8]) -> (u16, Value) {
+    let call = Call { operation: operation.to_owned(), body: body.to_vec().into() };
+    let answer = service.answer(&call).await;
+    (answer.status, serde_json::from_slice(&answer.body).unwrap_or_default())
 }
 
 pub(crate) fn item(pk: &str, sk: &str) -> Value {
@@ -104,7 +130,7 @@ fn service(operator: &Operator, url: &str, settings: &Settings) -> Service {
     let directory = operator.directory(MAIN, METADATA, settings.clone()).pinning();
     let requests = NativeRequests::new(directory);
     let table = ManagedTable::new(MAIN.to_owned(), METADATA.to_owned(), requests);
-    Service::new(RawClient::new(operator, url), vec![table])
+    Service::new(RawClient::new(operator, url), vec![table], ServiceOptions::default())
 }
 
 /// An SDK whose requests this service answers.
@@ -142,16 +168,37 @@ impl HttpConnector for InProcess {
     }
 }
 
-async fn create_table(client: &Client, table: &str, keys: &[&str]) {
-    let mut request =
-        client.create_table().table_name(table).billing_mode(BillingMode::PayPerRequest);
-    for (name, key_type) in keys.iter().zip([KeyType::Hash, KeyType::Range]) {
-        let attribute = AttributeDefinition::builder().attribute_name(*name);
+async fn create_table(client: &Client, table: &str, keys: &[&str], indexes: &[Index]) {
+    let schema = |keys: &[&str]| {
+        let elements = keys.iter().zip([KeyType::Hash, KeyType::Range]).map(|(name, key_type)| {
+            let element = KeySchemaElement::builder().attribute_name(*name).key_type(key_type);
+            element.build().expect("name and type")
+        });
+        Some(elements.collect::<Vec<_>>())
+    };
+    let mut request = client
+        .create_table()
+        .table_name(table)
+        .billing_mode(BillingMode::PayPerRequest)
+        .set_key_schema(schema(keys));
+    let mut attributes = keys.iter().copied().collect::<BTreeSet<_>>();
+    for (name, keys, projection) in indexes {
+        attributes.extend(keys);
+        let projection = Projection::builder().projection_type(projection.clone()).build();
+        request = if keys[0] == "pk" {
+            let index = LocalSecondaryIndex::builder().index_name(*name).projection(projection);
+            let index = index.set_key_schema(schema(keys)).build();
+            request.local_secondary_indexes(index.expect("an index"))
+        } else {
+            let index = GlobalSecondaryIndex::builder().index_name(*name).projection(projection);
+            let index = index.set_key_schema(schema(keys)).build();
+            request.global_secondary_indexes(index.expect("an index"))
+        };
+    }
+    for name in attributes {
+        let attribute = AttributeDefinition::builder().attribute_name(name);
         let attribute = attribute.attribute_type(ScalarAttributeType::S);
-        let element = KeySchemaElement::builder().attribute_name(*name).key_type(key_type);
-        request = request
-            .attribute_definitions(attribute.build().expect("name and type"))
-            .key_schema(element.build().expect("name and type"));
+        request = request.attribute_definitions(attribute.build().expect("name and type"));
     }
     request.send().await.expect("a new table");
 }
