@@ -192,6 +192,7 @@ impl Params {
             fields: self.fields()?,
             consistency: self.consistency()?,
             cursor: self.take("cursor"),
+            start: None,
         })
     }
 

@@ -178,6 +178,7 @@ impl CollectionQuery {
             fields: None,
             consistency: self.consistency,
             cursor: cursor.map(str::to_owned),
+            start: None,
         }
     }
 }

@@ -334,6 +334,30 @@ fn shown(body: &Members, placeholders: &Placeholders, attribute: &str) -> bool {
         || heads.any(|head| placeholders.names.get(head).map_or(head, String::as_str) == attribute)
 }
 
+/// The expressions of a page, in whichever form its client gave them.
+#[derive(Debug, Clone)]
+pub(crate) struct PageExpressions {
+    pub(crate) filter: Option<String>,
+    pub(crate) key_condition: Option<String>,
+    pub(crate) projection: Option<String>,
+    /// What stands for names and values in all of them.
+    pub(crate) placeholders: Placeholders,
+}
+
+/// What a page demands, as expressions that name nothing of ours.
+pub(crate) fn page_expressions(mut body: Members) -> Result<PageExpressions, Refusal> {
+    let mut placeholders = take_pair(&mut body)?;
+    modernise(&mut body, &mut placeholders)?;
+    let texts = [
+        expression(&body, FILTER)?,
+        expression(&body, KEY_CONDITION)?,
+        expression(&body, PROJECTION)?,
+    ];
+    check_reserved(&texts, &placeholders)?;
+    let [filter, key_condition, projection] = texts;
+    Ok(PageExpressions { filter, key_condition, projection, placeholders })
+}
+
 /// Has the legacy parameters of a page be expressions.
 fn modernise(body: &mut Members, placeholders: &mut Placeholders) -> Result<(), Refusal> {
     let operator = expression(body, OPERATOR)?;

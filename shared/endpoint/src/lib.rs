@@ -5,14 +5,15 @@
 //!                          |
 //!                          +--- [items] [pages] [batches] [transactions]: requests on managed tables
 //!                                 |          the guard goes in, our attributes stay out, one request each
+//!                                 |          [sharded]: of several shards a query is merged here
 //!                               [table]      where a collection lies, and what its requests carry
 //! ```
 //!
 //! [`Service`] answers calls and knows no socket; [`Server`] puts it behind a port. What a request may do is decided by
 //! `dynashard-core`, its text is put together by `dynashard-expression`, and DynamoDB judges it.
 //!
-//! A managed table is served while its partition keys have one shard. A request on a key that has more, or is about to, is
-//! refused, and nothing is written.
+//! A managed table is served while its partition keys have one shard. Another request than a query on a key that has more, or is
+//! about to, is refused, and nothing is written.
 
 mod batches;
 mod call;
@@ -27,6 +28,9 @@ mod parameters;
 mod refusal;
 mod server;
 mod service;
+mod shapes;
+mod sharded;
+mod stored;
 mod table;
 mod terms;
 mod transactions;

@@ -12,6 +12,7 @@ use crate::document::Members;
 use crate::guard::{Shows, Unasked, page_showing_own};
 use crate::items::{Attempt, attempts, own_words};
 use crate::refusal::Refusal;
+use crate::sharded;
 use crate::table::ManagedTable;
 use crate::upstream::{Upstream, deadline, refused};
 
@@ -47,7 +48,13 @@ pub(crate) async fn page(
     let deadline = deadline(table);
     let (partition, body) = (&partition, &body);
     attempts(table, deadline, || async move {
-        let ground = ground(table, partition.as_ref(), deadline).await?;
+        let Some(ground) = ground(table, partition.as_ref(), deadline).await? else {
+            if let Some(partition) = partition.as_ref().filter(|_| body.contains_key("IndexName")) {
+                return Err(Refusal::sharded(partition.as_str()));
+            }
+            let page = sharded::query(upstream, table, body, deadline).await;
+            return page.map(Attempt::Answered);
+        };
         let mut body = body.clone();
         if let Ground::Collection(partition, terms) = &ground {
             query_at(table, &mut body, partition, terms)?;
@@ -91,17 +98,19 @@ impl Ground {
     }
 }
 
+/// `None` of a collection that has several shards, or is about to.
 async fn ground(
     table: &ManagedTable,
     partition: Option<&PartitionKey>,
     deadline: Deadline,
-) -> Result<Ground, Refusal> {
+) -> Result<Option<Ground>, Refusal> {
     if let Some(partition) = partition {
-        let terms = table.terms(partition, deadline).await?;
-        return Ok(Ground::Collection(partition.clone(), terms));
+        let terms = table.requests().terms(partition, deadline).await;
+        let terms = terms.map_err(|error| Refusal::of(&error))?;
+        return Ok(terms.map(|terms| Ground::Collection(partition.clone(), terms)));
     }
     match table.requests().terms_of_all(deadline).await {
-        Ok(Some(lease)) => Ok(Ground::Table(lease)),
+        Ok(Some(lease)) => Ok(Some(Ground::Table(lease))),
         Ok(None) => Err(Refusal::validation(format!(
             "dynashard: a partition key of the table {} is listed, since it has or had several shards, or settings of its own, and \
              scans and queries of indexes by another key are served before that alone; use the HTTP API, or `dynashard export`",

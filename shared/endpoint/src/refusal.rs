@@ -55,8 +55,8 @@ impl Refusal {
     pub(crate) fn sharded(partition: &str) -> Self {
         let name = quoted(partition);
         Self::validation(format!(
-            "dynashard: the partition key {name} has several shards, or is about to, and this endpoint serves keys of one \
-             shard; use the HTTP API for it"
+            "dynashard: the partition key {name} has several shards, or is being resharded, and the endpoint does not serve this \
+             for such a key; use the HTTP API"
         ))
     }
 

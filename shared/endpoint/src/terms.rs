@@ -2,7 +2,7 @@
 
 use dynashard_core::Deadline;
 use dynashard_core::ports::NativeTerms;
-use dynashard_keys::{ItemKey, PartitionKey, SortKey, SortKeyType};
+use dynashard_keys::PartitionKey;
 
 use crate::document::Members;
 use crate::refusal::Refusal;
@@ -15,24 +15,10 @@ pub(crate) async fn terms_of_key(
     key: &Members,
     deadline: Deadline,
 ) -> Result<Option<(PartitionKey, NativeTerms)>, Refusal> {
-    let partition = table.partition_of(key)?;
-    let Some((partition, sort)) = partition.zip(sort_key(table, key)) else { return Ok(None) };
-    let key = ItemKey::new(partition, sort);
+    let Some(key) = table.key_of(key)? else { return Ok(None) };
     match table.requests().terms_of_item(&key, deadline).await {
         Ok(Some(terms)) => Ok(Some((key.partition, terms))),
         Ok(None) => Err(Refusal::sharded(key.partition.as_str())),
         Err(error) => Err(Refusal::of(&error)),
     }
-}
-
-fn sort_key(table: &ManagedTable, key: &Members) -> Option<SortKey> {
-    let of_type = table.requests().schema().sort_key_type;
-    let member = match of_type {
-        SortKeyType::String => "S",
-        SortKeyType::Number => "N",
-    };
-    let text = key.get(table.sort_key_name())?.get(member)?.as_str()?;
-    // DynamoDB takes numbers with spaces around them.
-    let text = if of_type == SortKeyType::Number { text.trim() } else { text };
-    SortKey::parse(text, of_type).ok()
 }

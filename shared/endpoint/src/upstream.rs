@@ -12,6 +12,7 @@ use crate::call::{Answer, Call};
 use crate::document::Members;
 use crate::metrics::Metrics;
 use crate::refusal::Refusal;
+use crate::shapes::Shapes;
 use crate::table::ManagedTable;
 
 /// Where requests go.
@@ -20,6 +21,7 @@ pub(crate) struct Upstream {
     tables: Vec<ManagedTable>,
     hold: Duration,
     metrics: Arc<Metrics>,
+    shapes: Shapes,
 }
 
 /// What the name of every operation begins with, in `X-Amz-Target`.
@@ -47,7 +49,7 @@ impl Upstream {
         hold: Duration,
         metrics: Arc<Metrics>,
     ) -> Self {
-        Self { client, tables, hold, metrics }
+        Self { client, tables, hold, metrics, shapes: Shapes::default() }
     }
 
     /// The time by which a write of one item is answered: what is throttled is held and tried again for as long as the
@@ -64,6 +66,11 @@ impl Upstream {
 
     pub(crate) fn tables(&self) -> &[ManagedTable] {
         &self.tables
+    }
+
+    /// The queries that DynamoDB has taken.
+    pub(crate) fn shapes(&self) -> &Shapes {
+        &self.shapes
     }
 
     /// The managed table that a request names, if it is one.

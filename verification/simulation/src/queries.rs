@@ -94,6 +94,7 @@ fn draw_query(world: &World, collection: &Collection) -> Query {
             fields: None,
             consistency: Consistency::Strong,
             cursor: None,
+            start: None,
         }
     })
 }

@@ -158,7 +158,7 @@ impl Reader {
         let sort_keys = self.directory.settings().schema.sort_key_type;
         query.check(sort_keys)?;
         let cursor = query.cursor.as_deref().map(|text| Cursor::decode(text, query, sort_keys));
-        let cursor = cursor.transpose()?;
+        let cursor = cursor.transpose()?.or_else(|| query.start.clone().map(Cursor::Watermark));
         self.arrived(&query.partition, None, Access::Query);
         // It is large, and most callers hold it in a future of their own.
         let page = read_page(&self.directory, query, cursor.as_ref(), budget, deadline);

@@ -104,11 +104,6 @@ async fn a_key_of_several_shards_is_refused_and_nothing_is_written() {
                 "TransactGetItems",
                 json!({ "TransactItems": [{ "Get": { "TableName": MAIN, "Key": key } }] }),
             ),
-            (
-                "Query",
-                json!({ "TableName": MAIN, "KeyConditionExpression": "pk = :p",
-                              "ExpressionAttributeValues": { ":p": { "S": pk } } }),
-            ),
             ("Scan", json!({ "TableName": MAIN })),
         ] {
             // These are served of a key that is not being resharded.

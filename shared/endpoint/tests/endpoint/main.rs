@@ -9,4 +9,5 @@ mod guard;
 mod pages;
 mod phases;
 mod requests;
+mod sharded;
 mod transactions;

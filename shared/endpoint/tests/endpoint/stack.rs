@@ -18,10 +18,10 @@ use aws_smithy_types::body::SdkBody;
 use dynashard_aws::ServerClock;
 use dynashard_aws_operator::{Operator, RawClient};
 use dynashard_core::ports::RecordStore;
-use dynashard_core::{CollectionMetadata, KeyHash, NativeRequests, Settings};
+use dynashard_core::{CollectionMetadata, KeyHash, NativeRequests, Settings, TableSchema};
 use dynashard_endpoint::{Call, ManagedTable, Service, ServiceOptions};
-use dynashard_keys::PartitionKey;
-use dynashard_local::{DynamoDb, DynamoDbOptions};
+use dynashard_keys::{PartitionKey, SortKeyType};
+use dynashard_local::{DynamoDb, DynamoDbOptions, Limits};
 use dynashard_testkit::enlist;
 use serde_json::{Value, json};
 
@@ -47,23 +47,32 @@ pub(crate) struct Stack {
 
 impl Stack {
     pub(crate) async fn start() -> Self {
-        Self::start_with(&[]).await
+        Self::with(SortKeyType::String).await
+    }
+
+    /// With sort keys of this type.
+    pub(crate) async fn with(sort_key_type: SortKeyType) -> Self {
+        Self::start_with(sort_key_type, &[]).await
     }
 
     /// With a local index by the attribute `s`, and a global one of the keys alone, inverted.
     pub(crate) async fn start_with_indexes() -> Self {
         let inverted = (INVERTED_INDEX, ["sk", "pk"], ProjectionType::KeysOnly);
-        Self::start_with(&[(LOCAL_INDEX, ["pk", "s"], ProjectionType::All), inverted]).await
+        let indexes = [(LOCAL_INDEX, ["pk", "s"], ProjectionType::All), inverted];
+        Self::start_with(SortKeyType::String, &indexes).await
     }
 
-    async fn start_with(indexes: &[Index]) -> Self {
-        let database = DynamoDb::start(DynamoDbOptions::default()).await.expect("an engine");
+    async fn start_with(sort_key_type: SortKeyType, indexes: &[Index]) -> Self {
+        let partitions = Limits { are_enforced: false, ..Limits::default() };
+        let options = DynamoDbOptions { partitions, ..DynamoDbOptions::default() };
+        let database = DynamoDb::start(options).await.expect("an engine");
         let plain = dynashard_aws::connect_local(database.url(), ServerClock::default()).await;
-        create_table(&plain, MAIN, &["pk", "sk"], indexes).await;
-        create_table(&plain, OTHER, &["pk", "sk"], &[]).await;
-        create_table(&plain, METADATA, &["pk"], &[]).await;
+        create_table(&plain, MAIN, &["pk", "sk"], sort_key_type, indexes).await;
+        create_table(&plain, OTHER, &["pk", "sk"], sort_key_type, &[]).await;
+        create_table(&plain, METADATA, &["pk"], sort_key_type, &[]).await;
         let operator = Operator::on_this_machine(database.url()).await;
-        let settings = Settings { lease_term: LEASE, ..Settings::default() };
+        let schema = TableSchema { sort_key_type, ..TableSchema::default() };
+        let settings = Settings { lease_term: LEASE, schema, ..Settings::default() };
         let service = Arc::new(service(&operator, database.url(), &settings));
         Self { database, operator, settings, service }
     }
@@ -73,9 +82,25 @@ impl Stack {
         self.service = Arc::new(service(&self.operator, self.database.url(), &self.settings));
     }
 
+    /// The type of the sort keys.
+    pub(crate) fn sort_key_type(&self) -> SortKeyType {
+        self.settings.schema.sort_key_type
+    }
+
     /// An endpoint whose clients' requests go to this server, while it reads its metadata from the engine.
     pub(crate) fn in_front_of(&self, url: &str) -> Service {
         service(&self.operator, url, &self.settings)
+    }
+
+    /// Such an endpoint that manages another table as well, with leases of this term.
+    pub(crate) async fn in_front_of_two(&self, url: &str, lease_term: Duration) -> Service {
+        const OTHER_METADATA: &str = "metadata-of-other";
+        create_table(&self.plain().await, OTHER_METADATA, &["pk"], &[]).await;
+        let other = Settings { lease_term, ..self.settings.clone() };
+        let tables = [(MAIN, METADATA, &self.settings), (OTHER, OTHER_METADATA, &other)];
+        let tables = tables
+            .map(|(name, metadata, settings)| table(&self.operator, name, metadata, settings));
+        Service::new(RawClient::new(&self.operator, url), tables.into(), ServiceOptions::default())
     }
 
     /// An SDK whose requests the endpoint answers, without a socket.
@@ -127,10 +152,13 @@ pub(crate) fn partition(name: &str) -> PartitionKey {
 }
 
 fn service(operator: &Operator, url: &str, settings: &Settings) -> Service {
-    let directory = operator.directory(MAIN, METADATA, settings.clone()).pinning();
-    let requests = NativeRequests::new(directory);
-    let table = ManagedTable::new(MAIN.to_owned(), METADATA.to_owned(), requests);
+    let table = table(operator, MAIN, METADATA, settings);
     Service::new(RawClient::new(operator, url), vec![table], ServiceOptions::default())
+}
+
+fn table(operator: &Operator, name: &str, metadata: &str, settings: &Settings) -> ManagedTable {
+    let directory = operator.directory(name, metadata, settings.clone()).pinning();
+    ManagedTable::new(name.to_owned(), metadata.to_owned(), NativeRequests::new(directory))
 }
 
 /// An SDK whose requests this service answers.
@@ -168,7 +196,13 @@ impl HttpConnector for InProcess {
     }
 }
 
-async fn create_table(client: &Client, table: &str, keys: &[&str], indexes: &[Index]) {
+async fn create_table(
+    client: &Client,
+    table: &str,
+    keys: &[&str],
+    sort_key_type: SortKeyType,
+    indexes: &[Index],
+) {
     let schema = |keys: &[&str]| {
         let elements = keys.iter().zip([KeyType::Hash, KeyType::Range]).map(|(name, key_type)| {
             let element = KeySchemaElement::builder().attribute_name(*name).key_type(key_type);
@@ -197,7 +231,11 @@ async fn create_table(client: &Client, table: &str, keys: &[&str], indexes: &[In
     }
     for name in attributes {
         let attribute = AttributeDefinition::builder().attribute_name(name);
-        let attribute = attribute.attribute_type(ScalarAttributeType::S);
+        let of_type = match sort_key_type {
+            SortKeyType::Number if name == "sk" => ScalarAttributeType::N,
+            _ => ScalarAttributeType::S,
+        };
+        let attribute = attribute.attribute_type(of_type);
         request = request.attribute_definitions(attribute.build().expect("name and type"));
     }
     request.send().await.expect("a new table");

@@ -1,11 +1,13 @@
 //! Transactions: what they stand on, what they carry, and where their items lie.
 
+use std::time::Duration;
+
 use dynashard_core::CollectionMetadata;
 use dynashard_keys::{Placement, ShardCount};
 use serde_json::{Value, json};
 
 use crate::canned::{Canned, Reply};
-use crate::stack::{MAIN, Stack, ask, item, partition};
+use crate::stack::{MAIN, OTHER, Stack, ask, item, partition};
 
 fn cancelled(codes: &[&str]) -> Value {
     let reasons = codes.iter().map(|code| json!({ "Code": code })).collect::<Vec<_>>();
@@ -37,6 +39,22 @@ async fn regression_a_transaction_was_acknowledged_after_its_lease() {
     let server = Canned::start([refused, Reply::new(200, json!({}))]).await;
     let service = stack.in_front_of(&server.url);
     let (status, answer) = ask(&service, "TransactWriteItems", body.as_bytes()).await;
+    assert_eq!((status, server.asked().len()), (200, 2), "{answer}");
+    stack.database.shutdown().await;
+}
+
+/// Of leases of one age that of the last action counted, however much longer its term was.
+#[tokio::test]
+async fn regression_a_transaction_over_two_tables_stood_on_one_lease() {
+    let stack = Stack::start().await;
+    let mut other = get("a", "1");
+    other["Get"]["TableName"] = json!(OTHER);
+    let body = json!({ "TransactItems": [get("a", "1"), other] }).to_string();
+    let found = Reply::new(200, json!({ "Responses": [{}, {}] }));
+    let server = Canned::start([found.clone().late(), found]).await;
+    let two_centuries = Duration::from_hours(200 * 365 * 24);
+    let service = stack.in_front_of_two(&server.url, two_centuries).await;
+    let (status, answer) = ask(&service, "TransactGetItems", body.as_bytes()).await;
     assert_eq!((status, server.asked().len()), (200, 2), "{answer}");
     stack.database.shutdown().await;
 }

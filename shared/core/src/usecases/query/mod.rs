@@ -57,6 +57,8 @@ pub struct Query {
     pub consistency: Consistency,
     /// The cursor of the page before.
     pub cursor: Option<String>,
+    /// Where to begin without one: behind this sort key, in the direction of the query. It need not exist.
+    pub start: Option<SortKey>,
 }
 
 impl Query {
@@ -71,6 +73,7 @@ impl Query {
             fields: None,
             consistency: Consistency::Eventual,
             cursor: None,
+            start: None,
         }
     }
 
@@ -81,6 +84,10 @@ impl Query {
             return bad(format!("the limit {} is not between 1 and {MAX_LIMIT}", self.limit));
         }
         let of_the_type = |key: &SortKey| key.is(sort_key_type);
+        let is_reached = |key: &SortKey| of_the_type(key) && self.range.contains(key);
+        if !self.start.as_ref().is_none_or(is_reached) {
+            return bad("the start lies outside of the range".to_owned());
+        }
         match &self.range {
             SortRange::BeginsWith(_) if sort_key_type == SortKeyType::Number => {
                 bad("begins_with is for string sort keys, and this table's are numbers".to_owned())

@@ -100,6 +100,35 @@ fn the_longest_prefix_and_a_range_of_one_key_are_not_refused() {
     }
 }
 
+#[test]
+fn a_query_begins_behind_a_sort_key_that_need_not_exist() {
+    for (shards, range) in [(1, SortRange::All), (4, SortRange::To(sort("37x")))] {
+        let world = forty(shards);
+        for (start, ascending, first) in
+            [("36", true, "37"), ("35x", true, "36"), ("02", false, "01"), ("02x", false, "02")]
+        {
+            let query = Query { range: range.clone(), ascending, ..Query::all(partition()) };
+            let query = Query { start: Some(sort(start)), limit: 1, ..query };
+            let first_page = page(&world, &world.reader(), &query).expect("a page");
+            assert_eq!(names(&first_page), [first]);
+            let next = Query { cursor: first_page.cursor, limit: 2, ..query };
+            let second = page(&world, &world.reader(), &next).expect("a page behind the first");
+            assert!(!names(&second).contains(&first.to_owned()), "{second:?}");
+        }
+    }
+    let outside = Query {
+        start: Some(sort("38")),
+        range: SortRange::To(sort("37")),
+        ..Query::all(partition())
+    };
+    let number = SortKey::parse("1", SortKeyType::Number).expect("a number");
+    let of_another_type = Query { start: Some(number), ..Query::all(partition()) };
+    for query in [outside, of_another_type] {
+        let world = forty(4);
+        assert_eq!(code(page(&world, &world.reader(), &query)), Code::BadParameter);
+    }
+}
+
 /// Invariant I27.
 #[test]
 fn items_ahead_of_the_metadata_make_the_reader_look_again() {
