@@ -6,7 +6,7 @@ use dynashard_aws_operator::{Operator, RawClient};
 use dynashard_console::Console;
 use dynashard_core::ports::Consistency;
 use dynashard_core::{Code, Deadline, NativeRequests, Reader};
-use dynashard_endpoint::{Access, ManagedTable, Server, Service};
+use dynashard_endpoint::{Access, ManagedTable, Server, Service, ServiceOptions};
 use dynashard_keys::{ItemKey, PartitionKey, SortKey};
 use dynashard_local::{DynamoDb, DynamoDbOptions, Endpoints, Principals, Stack, StackOptions};
 use serde::Serialize;
@@ -108,7 +108,7 @@ async fn start(args: LocalArgs) -> Result<(Box<Stack>, Console, Server), Failure
 }
 
 /// Serves DynamoDB's own protocol in front of the stack's tables.
-async fn endpoint_of(stack: &Stack, listener: TcpListener) -> Result<Server, Failure> {
+pub(crate) async fn endpoint_of(stack: &Stack, listener: TcpListener) -> Result<Server, Failure> {
     let dynamodb = &stack.endpoints().dynamodb;
     let operator = Operator::on_this_machine(dynamodb).await;
     // Of another application's template nothing is known, and nothing is managed.
@@ -120,7 +120,8 @@ async fn endpoint_of(stack: &Stack, listener: TcpListener) -> Result<Server, Fai
         ManagedTable::new(main.to_owned(), METADATA_TABLE.to_owned(), requests)
     });
     let upstream = RawClient::new(&operator, dynamodb);
-    let service = Service::new(upstream, tables.into_iter().collect());
+    let tables = tables.into_iter().collect();
+    let service = Service::new(upstream, tables, ServiceOptions::default());
     Ok(Server::start(Arc::new(service), listener, Access::ThisMachine)?)
 }
 

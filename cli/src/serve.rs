@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use dynashard_aws_operator::{Caller, Operator, PinnedError, RawClient};
 use dynashard_core::{NativeRequests, Settings};
-use dynashard_endpoint::{Access, ManagedTable, Server, Service, User};
+use dynashard_endpoint::{Access, ManagedTable, Server, Service, ServiceOptions, User};
 use serde_json::json;
 use tokio::net::TcpListener;
 
@@ -29,7 +29,7 @@ const USUAL_PORT: u16 = 8017;
 /// For how long the tables are looked at before the command gives up.
 const LOOK_TIME: Duration = Duration::from_secs(10);
 
-/// How often it is looked whether settings are pinned.
+/// How often it is looked whether settings are pinned, and whether the tables can be written to.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 #[derive(Debug, clap::Args)]
@@ -53,6 +53,9 @@ pub(crate) struct ServeArgs {
     /// A file of JSON with whose signatures are taken: `[{"access_key_id", "secret_access_key", "arn"}]`.
     #[arg(long, value_name = "FILE")]
     keys: Option<PathBuf>,
+    /// How long a throttled write of a managed table is held and tried again before the client is told, in seconds: from 0 to 60.
+    #[arg(long, value_name = "SECS", default_value_t = 5, value_parser = clap::value_parser!(u64).range(0..=60))]
+    hold_secs: u64,
     /// Profile of the AWS configuration files.
     #[arg(long, value_name = "NAME")]
     profile: Option<String>,
@@ -84,25 +87,46 @@ fn parse_tables(text: &str) -> Result<(String, String), String> {
 pub(crate) async fn run(args: ServeArgs) -> Result<(), Failure> {
     let mut signals = TerminationSignals::watch()
         .map_err(|error| format!("signals cannot be waited for: {error}"))?;
-    let access = match (args.auth, &args.keys) {
-        (Auth::Keys, Some(path)) => Access::Keys(read_keys(path)?),
-        _ if args.address.is_loopback() => Access::ThisMachine,
-        _ => {
-            let why = "the endpoint has credentials, and whoever reaches it could use them: give --auth keys, or listen on 127.0.0.1";
-            return Err(why.into());
-        }
-    };
+    let access = access(&args)?;
     let listener = bind(args.address, Some(args.port)).await?;
     let service = tokio::select! {
         biased;
         () = signals.received() => return Ok(()),
         service = connect(&args) => service?,
     };
-    let endpoint = Server::start(Arc::new(service), listener, access)?;
+    let service = Arc::new(service);
+    let endpoint = Server::start(Arc::clone(&service), listener, access)?;
+    let is_ready = tokio::select! {
+        biased;
+        () = signals.received() => false,
+        () = until_ready(&service) => true,
+    };
     let ready = json!({ "endpoint": endpoint.url() });
-    let served = signals.received_after(&ready).await;
+    let served = if is_ready { signals.received_after(&ready).await } else { Ok(()) };
     endpoint.stop().await;
     Ok(served?)
+}
+
+/// Who may ask.
+fn access(args: &ServeArgs) -> Result<Access, Failure> {
+    match (args.auth, &args.keys) {
+        (Auth::Keys, Some(path)) => Ok(Access::Keys(read_keys(path)?)),
+        (Auth::None, Some(_)) => Err("--keys says whose signatures are taken, and without --auth keys nobody has to sign: give both, or neither".into()),
+        _ if args.address.is_loopback() => Ok(Access::ThisMachine),
+        _ => Err("the endpoint has credentials, and whoever reaches it could use them: give --auth keys, or listen on 127.0.0.1".into()),
+    }
+}
+
+/// Returns once there are credentials and a lease on each managed table, and says what it waits for.
+async fn until_ready(service: &Service) {
+    let mut said = String::new();
+    while let Err(why) = service.check().await {
+        if why != said {
+            note!("dynashard: not ready yet: {why}");
+            said = why;
+        }
+        tokio::time::sleep(LOOK_AGAIN).await;
+    }
 }
 
 /// Listens where the endpoint is to be; without a port on the usual one, or a free one if another program listens there.
@@ -138,7 +162,8 @@ async fn connect(args: &ServeArgs) -> Result<Service, Failure> {
         let requests = NativeRequests::new(operator.directory(main, metadata, settings));
         tables.push(ManagedTable::new(main.clone(), metadata.clone(), requests));
     }
-    Ok(Service::new(RawClient::new(&operator, &url), tables))
+    let options = ServiceOptions { hold: Duration::from_secs(args.hold_secs) };
+    Ok(Service::new(RawClient::new(&operator, &url), tables, options))
 }
 
 /// The settings of a managed table, once a function of its stack has pinned them.
@@ -170,4 +195,26 @@ fn read_keys(path: &Path) -> Result<Vec<User>, Failure> {
         return Err(wrong("it names nobody, so nobody could ask".to_owned()).into());
     }
     Ok(users)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::{Args, FromArgMatches};
+
+    use super::*;
+
+    fn parsed(words: &[&str]) -> ServeArgs {
+        let command = ServeArgs::augment_args(clap::Command::new("serve").no_binary_name(true));
+        let matches = command.try_get_matches_from(words).expect("flags");
+        ServeArgs::from_arg_matches(&matches).expect("their values")
+    }
+
+    /// Whoever names a file of keys relies on it that others are refused.
+    #[test]
+    fn regression_keys_without_auth_keys_let_everybody_ask() {
+        let refused = access(&parsed(&["--keys", "users.json"])).expect_err("it is refused");
+        assert!(refused.to_string().contains("--auth keys"), "{refused}");
+        assert!(matches!(access(&parsed(&[])), Ok(Access::ThisMachine)));
+        assert!(access(&parsed(&["--address", "0.0.0.0"])).is_err());
+    }
 }

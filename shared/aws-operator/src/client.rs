@@ -4,12 +4,10 @@ use std::time::Duration;
 
 use aws_config::SdkConfig;
 use aws_sdk_dynamodb::config::Builder;
-use aws_smithy_http_client::Connector;
 use aws_smithy_http_client::proxy::ProxyConfig;
-use aws_smithy_http_client::tls::rustls_provider::CryptoMode;
-use aws_smithy_http_client::tls::{Provider, TlsContext};
-use aws_smithy_runtime_api::client::http::HttpConnectorSettings;
+use aws_smithy_runtime_api::client::http::{HttpConnectorSettings, SharedHttpConnector};
 use dynashard_aws::client::{ATTEMPT_TIMEOUT, config_within};
+use dynashard_aws::pool::connector_by;
 
 /// An operator may be far from the region. It is shorter than [`ATTEMPT_TIMEOUT`], so that a missing
 /// connection is not taken for a missing answer.
@@ -21,17 +19,12 @@ pub(crate) fn config_of_operator(config: &SdkConfig) -> Builder {
 }
 
 /// A connector for requests that the SDK has no client for.
-pub(crate) fn connector(proxies: ProxyConfig) -> Connector {
+pub(crate) fn connector(proxies: ProxyConfig) -> SharedHttpConnector {
     let settings = HttpConnectorSettings::builder()
         .connect_timeout(CONNECT_TIMEOUT)
         .read_timeout(ATTEMPT_TIMEOUT)
         .build();
-    Connector::builder()
-        .connector_settings(settings)
-        .proxy_config(proxies)
-        .tls_provider(Provider::Rustls(CryptoMode::Ring))
-        .tls_context(TlsContext::default())
-        .build()
+    connector_by(proxies, settings)
 }
 
 #[cfg(test)]

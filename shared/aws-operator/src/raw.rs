@@ -4,14 +4,19 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use aws_sdk_dynamodb::config::endpoint::{DefaultResolver, Params, ResolveEndpoint};
+use aws_smithy_async::future::timeout::Timeout;
+use aws_smithy_async::rt::sleep::{AsyncSleep, TokioSleep};
 use aws_smithy_runtime_api::client::http::{HttpConnector, SharedHttpConnector};
 use aws_smithy_runtime_api::client::orchestrator::{HttpRequest, HttpResponse};
 use aws_smithy_types::body::SdkBody;
 use aws_smithy_types::byte_stream::ByteStream;
 use dynashard_aws::SystemClock;
-use dynashard_aws::error::{causes, is_never_sent};
+use dynashard_aws::client::ATTEMPT_TIMEOUT;
+use dynashard_aws::error::{causes, is_expired_by, is_never_sent};
+use dynashard_aws::interceptors::DatedAhead;
 use dynashard_core::Lease;
 use dynashard_core::ports::Clock;
+use serde_json::Value;
 use thiserror::Error;
 
 use crate::client::connector;
@@ -25,6 +30,8 @@ pub struct RawClient {
     connector: SharedHttpConnector,
     signer: RequestSigner,
     clock: SystemClock,
+    /// How long one request and the whole of its answer may take.
+    timeout: Duration,
 }
 
 /// What is sent.
@@ -36,8 +43,9 @@ pub struct RawRequest<'a> {
     pub mark: (&'static str, &'a str),
     /// The body.
     pub body: Vec<u8>,
-    /// The lease that a request on a managed table stands on: it is dated by it, and not sent after it (protocol: "Lease").
-    pub lease: Option<Lease>,
+    /// The leases that a write to managed tables stands on, none where it stands on nothing: it is dated by the one with the earliest
+    /// date, and sent while all are live and allow its date (protocol: "Lease").
+    pub leases: Vec<Lease>,
 }
 
 /// What was answered.
@@ -56,10 +64,11 @@ pub struct RawAnswer {
 /// Why there is no answer.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum RawError {
-    /// The lease has run out, or does not tell DynamoDB's time. Nothing was sent.
-    #[error("the metadata lease ran out before the request was sent")]
+    /// A lease has run out or does not tell DynamoDB's time, and nothing was sent; or DynamoDB has refused the date by a lease as
+    /// too long ago. Nothing was executed, and it may be sent again under a lease that lives (protocol: "What is definite").
+    #[error("the metadata lease, or the date by it, ran out before the request was executed")]
     LeaseExpired,
-    /// Nothing was sent.
+    /// Nothing was sent: there is no connection, no credentials, or a clock that is right.
     #[error("{0}")]
     NotSent(String),
     /// It was sent, and whether it was executed is unknown.
@@ -72,9 +81,10 @@ impl RawClient {
     pub fn new(operator: &Operator, url: &str) -> Self {
         Self {
             url: format!("{}/", url.trim_end_matches('/')).into(),
-            connector: SharedHttpConnector::new(connector(proxies_to(Some(url)))),
+            connector: connector(proxies_to(Some(url))),
             signer: RequestSigner::of(operator, "dynamodb"),
             clock: operator.clock(),
+            timeout: ATTEMPT_TIMEOUT,
         }
     }
 
@@ -97,10 +107,11 @@ impl RawClient {
     /// [`RawError`], which says whether it may have been executed. Whatever DynamoDB itself answers is an answer.
     pub async fn send(&self, request: RawRequest<'_>) -> Result<RawAnswer, RawError> {
         let now = self.clock.now();
-        let date = match request.lease.map(|lease| lease.date_secs(now)).transpose() {
-            Ok(date) => date.flatten(),
-            Err(_) => return Err(RawError::LeaseExpired),
+        let dates = request.leases.iter().map(|lease| lease.date_secs(now));
+        let Ok(dates) = dates.collect::<Result<Vec<_>, _>>() else {
+            return Err(RawError::LeaseExpired);
         };
+        let date = dates.into_iter().flatten().min();
         let signed_at = date.map_or(now.wall, Duration::from_secs);
         let headers = [
             ("content-type".to_owned(), "application/x-amz-json-1.0".to_owned()),
@@ -121,13 +132,24 @@ impl RawClient {
         }
         // The check runs after signing and before sending, so every request that is sent was signed before its lease ended.
         let now = self.clock.now();
-        let may_be_sent = request.lease.is_none_or(|lease| {
-            lease.is_live(now) && date.is_none_or(|secs| lease.allows_date(now, secs))
-        });
-        if !may_be_sent {
+        if !request.leases.iter().all(|lease| lease.is_live(now)) {
             return Err(RawError::LeaseExpired);
         }
-        let answer = self.connector.call(sent).await.map_err(|error| {
+        if !request.leases.iter().all(|lease| lease.allows_date(now, signed_at.as_secs())) {
+            return Err(RawError::NotSent(DatedAhead.to_string()));
+        }
+        let sleep = TokioSleep::new().sleep(self.timeout);
+        let answer = Timeout::new(self.exchange(sent), sleep).await.map_err(|_| {
+            RawError::NoAnswer(format!("no whole answer came within {:?}", self.timeout))
+        })??;
+        if date.is_some() && is_expired(&answer) {
+            return Err(RawError::LeaseExpired);
+        }
+        Ok(answer)
+    }
+
+    async fn exchange(&self, request: HttpRequest) -> Result<RawAnswer, RawError> {
+        let answer = self.connector.call(request).await.map_err(|error| {
             // Only a connection that never came to be is known to have carried nothing.
             if is_never_sent(&error) {
                 RawError::NotSent(causes(&error))
@@ -156,6 +178,18 @@ impl RawClient {
     }
 }
 
+/// Whether a request was refused because it was dated too long ago.
+fn is_expired(answer: &RawAnswer) -> bool {
+    if answer.status != 400 {
+        return false;
+    }
+    let body = serde_json::from_slice::<Value>(&answer.body).unwrap_or_default();
+    let code = body["__type"].as_str().unwrap_or_default();
+    let code = code.rsplit_once('#').map_or(code, |(_, code)| code);
+    let message = body["message"].as_str().or(body["Message"].as_str()).unwrap_or_default();
+    is_expired_by(code, message)
+}
+
 impl Operator {
     /// The server that this operator asks.
     ///
@@ -180,5 +214,140 @@ impl Operator {
         let params = Params::builder().set_region(region).build().map_err(|e| wrong(&e))?;
         let endpoint = DefaultResolver::new().resolve_endpoint(&params).await;
         endpoint.map(|endpoint| endpoint.url().to_owned()).map_err(|e| wrong(&*e))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Mutex, PoisonError};
+
+    use aws_smithy_runtime_api::client::http::HttpConnectorFuture;
+    use dynashard_core::ports::Clock;
+
+    use super::*;
+
+    /// Keeps the dates of requests, and gives each the same answer.
+    #[derive(Debug, Clone)]
+    struct Server {
+        dates: Arc<Mutex<Vec<String>>>,
+        status: u16,
+        body: &'static str,
+    }
+
+    impl HttpConnector for Server {
+        fn call(&self, request: HttpRequest) -> HttpConnectorFuture {
+            let date = request.headers().get("x-amz-date").unwrap_or_default().to_owned();
+            self.dates.lock().unwrap_or_else(PoisonError::into_inner).push(date);
+            let status = self.status.try_into().expect("a status");
+            HttpConnectorFuture::ready(Ok(HttpResponse::new(status, SdkBody::from(self.body))))
+        }
+    }
+
+    impl Server {
+        fn answering(status: u16, body: &'static str) -> Self {
+            Self { dates: Arc::default(), status, body }
+        }
+
+        /// A client of this server. Its clock is that of the machine.
+        async fn client(&self) -> RawClient {
+            let operator = Operator::on_this_machine("http://127.0.0.1:1").await;
+            let client = RawClient::new(&operator, "http://127.0.0.1:1");
+            RawClient { connector: SharedHttpConnector::new(self.clone()), ..client }
+        }
+
+        fn dates(&self) -> Vec<String> {
+            self.dates.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        }
+    }
+
+    const TERM: Duration = Duration::from_mins(10);
+
+    /// A lease of a read that was answered now by a server whose clock is so far behind ours.
+    fn lease(client: &RawClient, behind: Duration) -> Lease {
+        let now = client.clock.now();
+        Lease::new(now, Some(now.wall.as_secs() - behind.as_secs()), TERM)
+    }
+
+    async fn put(client: &RawClient, leases: &[Lease]) -> Result<u16, RawError> {
+        let request = RawRequest {
+            target: "DynamoDB_20120810.PutItem",
+            mark: ("x-mark", "1"),
+            body: b"{}".to_vec(),
+            leases: leases.to_vec(),
+        };
+        client.send(request).await.map(|answer| answer.status)
+    }
+
+    /// By a clock that is ahead a write is executed for longer than H after it was signed (protocol: A2).
+    #[tokio::test]
+    async fn regression_a_write_that_is_not_dated_back_was_sent_by_a_clock_that_is_ahead() {
+        let server = Server::answering(200, "{}");
+        let client = server.client().await;
+        let ahead = lease(&client, Duration::from_mins(2));
+        let refused = put(&client, &[ahead]).await;
+        assert_eq!(refused, Err(RawError::NotSent(DatedAhead.to_string())));
+        assert_eq!(server.dates(), Vec::<String>::new());
+        assert_eq!(put(&client, &[lease(&client, Duration::ZERO)]).await, Ok(200));
+        assert_eq!(put(&client, &[]).await, Ok(200), "what stands on nothing");
+    }
+
+    #[tokio::test]
+    async fn a_request_stands_on_all_its_leases_and_has_the_earliest_date() {
+        let server = Server::answering(200, "{}");
+        let client = server.client().await;
+        let live = lease(&client, Duration::ZERO);
+        let now = client.clock.now();
+        let over = Lease::new(now, Some(now.wall.as_secs()), Duration::ZERO);
+        for leases in [[live, over], [over, live]] {
+            assert_eq!(put(&client, &leases).await, Err(RawError::LeaseExpired));
+        }
+        // Of a read that was answered long ago by the server's clock, so that the dates are fixed but for this test's duration.
+        let dated = |age: u64| {
+            let read = Lease::new(now, Some(1_795_592_000), TERM);
+            read.signed_ago(Duration::from_secs(age), now)
+        };
+        for leases in [[dated(3_600), dated(60)], [dated(60), dated(3_600)]] {
+            assert_eq!(put(&client, &leases).await, Ok(200));
+        }
+        for date in server.dates() {
+            assert!(date.starts_with("20261125T063"), "{date}");
+        }
+        assert_eq!(server.dates().len(), 2);
+    }
+
+    /// It was told to the client, whose write was not executed and was to be sent again.
+    #[tokio::test]
+    async fn regression_a_date_by_a_lease_that_was_refused_as_expired_went_to_the_client() {
+        let expired = r#"{"__type":"com.amazon.coral.service#InvalidSignatureException",
+            "message":"Signature expired: 20261125T070000Z is now earlier than 20261125T070100Z (20261125T070600Z - 5 min.)"}"#;
+        let other = r#"{"__type":"com.amazon.coral.service#InvalidSignatureException",
+            "message":"The request signature we calculated does not match the signature you provided."}"#;
+        for (body, outcome) in [(expired, Err(RawError::LeaseExpired)), (other, Ok(400))] {
+            let client = Server::answering(400, body).client().await;
+            let now = client.clock.now();
+            let dated = lease(&client, Duration::ZERO).signed_ago(Duration::from_secs(270), now);
+            assert_eq!(put(&client, &[dated]).await, outcome);
+            assert_eq!(put(&client, &[]).await, Ok(400), "by the clock of this machine");
+        }
+    }
+
+    /// Takes requests, and answers none.
+    #[derive(Debug)]
+    struct Silent;
+
+    impl HttpConnector for Silent {
+        fn call(&self, _: HttpRequest) -> HttpConnectorFuture {
+            HttpConnectorFuture::new(std::future::pending())
+        }
+    }
+
+    /// The time was limited until the head of an answer only.
+    #[tokio::test]
+    async fn regression_an_answer_that_did_not_end_was_waited_for_without_end() {
+        let client = Server::answering(200, "{}").client().await;
+        let connector = SharedHttpConnector::new(Silent);
+        let client = RawClient { connector, timeout: Duration::ZERO, ..client };
+        let outcome = put(&client, &[]).await;
+        assert!(matches!(outcome, Err(RawError::NoAnswer(_))), "{outcome:?}");
     }
 }

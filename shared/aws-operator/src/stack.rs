@@ -5,7 +5,6 @@
 
 use std::collections::BTreeMap;
 
-use aws_smithy_http_client::Connector;
 use aws_smithy_runtime_api::client::http::HttpConnector;
 use aws_smithy_runtime_api::client::orchestrator::HttpRequest;
 use aws_smithy_types::body::SdkBody;
@@ -84,7 +83,7 @@ async fn ask(operator: &Operator, action: &str, stack: &str) -> Result<String, C
     for (name, value) in headers {
         request.headers_mut().try_insert(name, value).map_err(|e| failed(causes(&e)))?;
     }
-    let connector: Connector = connector(proxies_to(operator.config.endpoint_url()));
+    let connector = connector(proxies_to(operator.config.endpoint_url()));
     let answer = connector.call(request).await.map_err(|e| {
         let why = causes(&e);
         failed(format!("CloudFormation cannot be reached: {why}; check the network and --region"))

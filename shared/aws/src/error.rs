@@ -210,10 +210,13 @@ pub(crate) fn is_expired<E, R>(error: &SdkError<E, R>) -> bool
 where
     E: ProvideErrorMetadata,
 {
-    service_error(error).is_some_and(|(code, message)| {
-        code == "RequestExpired"
-            || (code == "InvalidSignatureException" && is_signature_expired(message))
-    })
+    service_error(error).is_some_and(|(code, message)| is_expired_by(code, message))
+}
+
+/// Whether a refusal with this code and this message is for a date that is too long ago.
+pub fn is_expired_by(code: &str, message: &str) -> bool {
+    code == "RequestExpired"
+        || (code == "InvalidSignatureException" && is_signature_expired(message))
 }
 
 /// Whether this is the message for a signature that is too old.

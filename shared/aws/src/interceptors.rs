@@ -143,7 +143,7 @@ impl Intercept for DateOverride {
 
 /// The error of [`LeaseCheck`] for a clock that is wrong, which `error.rs` looks for inside the SDK's error.
 #[derive(Debug)]
-pub(crate) struct DatedAhead;
+pub struct DatedAhead;
 
 impl fmt::Display for DatedAhead {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -7,12 +7,13 @@ use aws_sdk_dynamodb::config::{ConfigBag, RuntimeComponents, SharedHttpClient};
 use aws_smithy_http_client::proxy::ProxyConfig;
 use aws_smithy_http_client::tls::rustls_provider::CryptoMode;
 use aws_smithy_http_client::tls::{Provider, TlsContext};
-use aws_smithy_http_client::{Builder, Connector};
+use aws_smithy_http_client::{Builder, Connector, ConnectorBuilder};
 use aws_smithy_runtime_api::box_error::BoxError;
 use aws_smithy_runtime_api::client::connector_metadata::ConnectorMetadata;
 use aws_smithy_runtime_api::client::http::{
-    HttpClient, HttpConnectorSettings, SharedHttpConnector,
+    HttpClient, HttpConnector, HttpConnectorFuture, HttpConnectorSettings, SharedHttpConnector,
 };
+use aws_smithy_runtime_api::client::orchestrator::HttpRequest;
 use aws_smithy_runtime_api::client::runtime_components::RuntimeComponentsBuilder;
 
 use crate::clock::Clocks;
@@ -31,67 +32,102 @@ pub fn http_client_by(proxies: ProxyConfig) -> SharedHttpClient {
     http_client_with(MAX_IDLE, proxies, Clocks::now)
 }
 
+/// Such connections, for requests that the SDK has no client for.
+pub fn connector_by(proxies: ProxyConfig, settings: HttpConnectorSettings) -> SharedHttpConnector {
+    connector_with(MAX_IDLE, proxies, settings, Clocks::now)
+}
+
 fn http_client_with<C>(max_idle: Duration, proxies: ProxyConfig, clocks: C) -> SharedHttpClient
 where
     C: Fn() -> Clocks + Send + Sync + 'static,
 {
-    let pool = Mutex::new(Pool::new(max_idle, &proxies, clocks()));
-    SharedHttpClient::new(ThawingClient { max_idle, proxies, clocks, pool })
+    SharedHttpClient::new(Thawing::new(max_idle, clocks, move || {
+        let proxies = proxies.clone();
+        Builder::new().build_with_connector_fn(move |settings, components| {
+            let mut builder = Connector::builder();
+            builder.set_connector_settings(settings.cloned());
+            builder.set_sleep_impl(components.and_then(RuntimeComponents::sleep_impl));
+            built(builder, max_idle, &proxies)
+        })
+    }))
+}
+
+fn connector_with<C>(
+    max_idle: Duration,
+    proxies: ProxyConfig,
+    settings: HttpConnectorSettings,
+    clocks: C,
+) -> SharedHttpConnector
+where
+    C: Fn() -> Clocks + Send + Sync + 'static,
+{
+    SharedHttpConnector::new(Thawing::new(max_idle, clocks, move || {
+        let builder = Connector::builder().connector_settings(settings.clone());
+        SharedHttpConnector::new(built(builder, max_idle, &proxies))
+    }))
+}
+
+fn built(builder: ConnectorBuilder, max_idle: Duration, proxies: &ProxyConfig) -> Connector {
+    builder
+        .pool_idle_timeout(max_idle)
+        .proxy_config(proxies.clone())
+        .tls_provider(Provider::Rustls(CryptoMode::Ring))
+        .tls_context(TlsContext::default())
+        .build()
 }
 
 /// Replaces its pool after a freeze.
 ///
 /// The pool tells by the monotonic clock how long a connection idles. Lambda freezes environments
 /// between invocations, and the monotonic clock may stand meanwhile.
-struct ThawingClient<C> {
+struct Thawing<T, C> {
     max_idle: Duration,
-    proxies: ProxyConfig,
+    /// Makes a pool without connections.
+    make: Box<dyn Fn() -> T + Send + Sync>,
     clocks: C,
-    pool: Mutex<Pool>,
+    pool: Mutex<Pool<T>>,
 }
 
-#[derive(Debug)]
-struct Pool {
-    client: SharedHttpClient,
+struct Pool<T> {
+    connections: T,
     latest: Clocks,
     /// For how long the monotonic clock stood since the pool was made, all freezes together: a
     /// connection may have idled through several.
     frozen: Duration,
 }
 
-impl Pool {
-    fn new(max_idle: Duration, proxies: &ProxyConfig, now: Clocks) -> Self {
-        let proxies = proxies.clone();
-        let client = Builder::new().build_with_connector_fn(move |settings, components| {
-            let mut builder = Connector::builder();
-            builder.set_connector_settings(settings.cloned());
-            builder.set_sleep_impl(components.and_then(RuntimeComponents::sleep_impl));
-            builder
-                .pool_idle_timeout(max_idle)
-                .proxy_config(proxies.clone())
-                .tls_provider(Provider::Rustls(CryptoMode::Ring))
-                .tls_context(TlsContext::default())
-                .build()
-        });
-        Self { client, latest: now, frozen: Duration::ZERO }
+impl<T> Pool<T> {
+    fn new(connections: T, now: Clocks) -> Self {
+        Self { connections, latest: now, frozen: Duration::ZERO }
     }
 }
 
-impl<C: Fn() -> Clocks> ThawingClient<C> {
-    fn current(&self) -> SharedHttpClient {
+impl<T: Clone, C: Fn() -> Clocks> Thawing<T, C> {
+    fn new(max_idle: Duration, clocks: C, make: impl Fn() -> T + Send + Sync + 'static) -> Self {
+        let pool = Mutex::new(Pool::new(make(), clocks()));
+        Self { max_idle, make: Box::new(make), clocks, pool }
+    }
+
+    fn current(&self) -> T {
         let now = (self.clocks)();
         let mut pool = self.pool.lock().unwrap_or_else(PoisonError::into_inner);
         let frozen = now.frozen_since(pool.latest);
         pool.frozen += frozen;
         pool.latest = now;
         if pool.frozen > self.max_idle {
-            *pool = Pool::new(self.max_idle, &self.proxies, now);
+            *pool = Pool::new((self.make)(), now);
         }
-        pool.client.clone()
+        pool.connections.clone()
     }
 }
 
-impl<C: Fn() -> Clocks + Send + Sync> HttpClient for ThawingClient<C> {
+impl<C: Fn() -> Clocks + Send + Sync> HttpConnector for Thawing<SharedHttpConnector, C> {
+    fn call(&self, request: HttpRequest) -> HttpConnectorFuture {
+        self.current().call(request)
+    }
+}
+
+impl<C: Fn() -> Clocks + Send + Sync> HttpClient for Thawing<SharedHttpClient, C> {
     fn http_connector(
         &self,
         settings: &HttpConnectorSettings,
@@ -113,9 +149,9 @@ impl<C: Fn() -> Clocks + Send + Sync> HttpClient for ThawingClient<C> {
     }
 }
 
-impl<C> std::fmt::Debug for ThawingClient<C> {
+impl<T, C> std::fmt::Debug for Thawing<T, C> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("ThawingClient").field("pool", &self.pool).finish_non_exhaustive()
+        f.debug_struct("Thawing").field("max_idle", &self.max_idle).finish_non_exhaustive()
     }
 }
 
@@ -128,6 +164,7 @@ mod tests {
     use aws_config::BehaviorVersion;
     use aws_sdk_dynamodb::config::{Credentials, Region};
     use aws_sdk_dynamodb::{Client, Config};
+    use aws_smithy_runtime_api::client::http::http_client_fn;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::{TcpListener, TcpStream};
 
@@ -185,10 +222,27 @@ mod tests {
     #[tokio::test]
     async fn regression_a_connection_from_before_a_freeze_was_used_after_it() {
         let clocks = Arc::<Mutex<Clocks>>::default();
-        let read = Arc::clone(&clocks);
-        let http_client = http_client_with(MAX_IDLE, ProxyConfig::disabled(), move || {
-            *read.lock().expect("the clocks")
-        });
+        let read = clocks_of(&clocks);
+        let http_client = http_client_with(MAX_IDLE, ProxyConfig::disabled(), read);
+        freeze(&clocks, http_client).await;
+    }
+
+    /// The connections of requests that the SDK has no client for had no limit of idleness.
+    #[tokio::test]
+    async fn regression_other_requests_used_connections_from_before_a_freeze() {
+        let clocks = Arc::<Mutex<Clocks>>::default();
+        let read = clocks_of(&clocks);
+        let settings = HttpConnectorSettings::builder().build();
+        let connector = connector_with(MAX_IDLE, ProxyConfig::disabled(), settings, read);
+        freeze(&clocks, http_client_fn(move |_, _| connector.clone())).await;
+    }
+
+    fn clocks_of(clocks: &Arc<Mutex<Clocks>>) -> impl Fn() -> Clocks + Send + Sync + 'static {
+        let clocks = Arc::clone(clocks);
+        move || *clocks.lock().expect("the clocks")
+    }
+
+    async fn freeze(clocks: &Mutex<Clocks>, http_client: SharedHttpClient) {
         let server = Server::start(http_client).await;
         let pass = |monotonic: u64, boot: u64, wall: u64| {
             let mut clocks = clocks.lock().expect("the clocks");

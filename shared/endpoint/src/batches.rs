@@ -7,17 +7,21 @@ use futures_util::future::join_all;
 use serde_json::{Value, json};
 
 use crate::call::{Answer, Call};
-use crate::document::Members;
+use crate::document::{Members, without_nulls};
 use crate::guard::showing_generation;
 use crate::items::{self, Attempt, attempts};
 use crate::parameters;
 use crate::refusal::Refusal;
 use crate::table::ManagedTable;
+use crate::terms::terms_of_key;
 use crate::upstream::{Upstream, long_deadline, refused};
 use crate::value;
 
 /// The most writes of one batch (DynamoDB API: `BatchWriteItem`).
 const MAX_WRITES: usize = 25;
+
+/// The most keys of one batch (DynamoDB API: `BatchGetItem`).
+const MAX_KEYS: usize = 100;
 
 /// The errors of a single write that leave it to be sent again: a batch names such writes as not processed.
 const UNPROCESSED: [&str; 5] = [
@@ -42,6 +46,8 @@ struct Reads {
     requests: Vec<(u64, Members)>,
     /// What they stand on.
     leases: Vec<Lease>,
+    /// Whether each key is one of a collection that is known.
+    is_understood: bool,
 }
 
 /// `BatchWriteItem`. Writes of managed tables are sent one by one, since a batch can carry no condition.
@@ -57,11 +63,14 @@ pub(crate) async fn write(
     if managed.is_empty() {
         return upstream.pass(call).await;
     }
-    let all = tables.values().filter_map(Value::as_array).map(Vec::len).sum::<usize>();
     parameters::check("BatchWriteItem", &body)?;
-    // DynamoDB refuses such a batch as a whole, in its own words.
-    if all > MAX_WRITES || all == 0 {
-        return upstream.pass(call).await;
+    let lengths = || tables.values().filter_map(Value::as_array).map(Vec::len);
+    // DynamoDB refuses such a batch as a whole. Were it passed on, one that takes more would carry it out without a guard.
+    if lengths().sum::<usize>() > MAX_WRITES || lengths().any(|writes| writes == 0) {
+        return Err(Refusal::validation(format!(
+            "1 validation error detected: Value at 'requestItems' failed to satisfy constraint: Map value must satisfy constraint: \
+             [Member must have length less than or equal to {MAX_WRITES}, Member must have length greater than or equal to 1]"
+        )));
     }
     let mut singles = Vec::new();
     for name in &managed {
@@ -121,11 +130,12 @@ pub(crate) async fn get(
     }
     let Some((_, first)) = found.first() else { return upstream.pass(call).await };
     parameters::check("BatchGetItem", &body)?;
+    check_keys(tables, &found)?;
     let deadline = long_deadline(first);
     let (body, found) = (&body, &found);
     attempts(first, deadline, || async move {
         let mut joined: Option<(Answer, Members)> = None;
-        let Reads { requests, leases } = batch_gets(body, found, deadline).await?;
+        let Reads { requests, leases, is_understood } = batch_gets(body, found, deadline).await?;
         for (generation, request) in requests {
             let sent = Value::Object(request).to_string().into_bytes();
             let answer = upstream.exchange("BatchGetItem", sent, None).await.map(Answer::from);
@@ -133,7 +143,12 @@ pub(crate) async fn get(
             if !answer.is_success() {
                 return Ok(Attempt::Answered(answer));
             }
-            let Some(members) = shown_items(found, &answer, generation) else {
+            if !is_understood {
+                return Err(Refusal::internal(
+                    "dynashard: a key of the request was not understood",
+                ));
+            }
+            let Some(members) = shown_items(body, found, &answer, generation) else {
                 return Ok(Attempt::Again);
             };
             match &mut joined {
@@ -149,10 +164,40 @@ pub(crate) async fn get(
                 Ok(Attempt::Answered(answer.with_body(members)))
             }
             Some(_) => Ok(Attempt::Again),
-            None => upstream.pass(call).await.map(Attempt::Answered),
+            None => Err(Refusal::internal("dynashard: nothing was sent")),
         }
     })
     .await
+}
+
+/// Refuses keys of managed tables that are not as many as DynamoDB takes, or no list.
+fn check_keys(tables: &Members, found: &[(&str, &ManagedTable)]) -> Result<(), Refusal> {
+    let keys = |name: &str| tables.get(name).and_then(|request| request.get("Keys"));
+    for (name, _) in found {
+        let length = match keys(name).filter(|keys| !keys.is_null()) {
+            Some(Value::Array(keys)) => keys.len(),
+            Some(_) => return Err(Refusal::serialization("the keys of a table are no list")),
+            None => 0,
+        };
+        if length == 0 {
+            return Err(refused_keys(name, "greater than or equal to 1"));
+        }
+    }
+    let length = |name: &str| keys(name).and_then(Value::as_array).map_or(0, Vec::len);
+    // Were they passed on, a DynamoDB that takes more would show them as they lie there.
+    if tables.keys().map(|name| length(name)).sum::<usize>() > MAX_KEYS {
+        let most = tables.keys().max_by_key(|name| length(name));
+        let limit = format!("less than or equal to {MAX_KEYS}");
+        return Err(refused_keys(most.map_or("", String::as_str), &limit));
+    }
+    Ok(())
+}
+
+fn refused_keys(table: &str, limit: &str) -> Refusal {
+    Refusal::validation(format!(
+        "1 validation error detected: Value at 'RequestItems.{table}.member.Keys' failed to satisfy constraint: Member must have \
+         length {limit}"
+    ))
 }
 
 /// The requests that read what this one asks for.
@@ -161,7 +206,7 @@ async fn batch_gets(
     found: &[(&str, &ManagedTable)],
     deadline: Deadline,
 ) -> Result<Reads, Refusal> {
-    let mut leases = Vec::new();
+    let (mut leases, mut is_understood) = (Vec::new(), true);
     let mut by_generation = BTreeMap::<u64, Members>::new();
     let tables = body.get("RequestItems").and_then(Value::as_object);
     for (name, request) in tables.into_iter().flatten() {
@@ -170,16 +215,20 @@ async fn batch_gets(
             by_generation.entry(0).or_default().insert(name.clone(), request.clone());
             continue;
         };
-        let mut request = request.as_object().cloned().unwrap_or_default();
+        let mut request = without_nulls(request.as_object().cloned().unwrap_or_default());
+        parameters::check("KeysAndAttributes", &request)?;
         showing_generation(&mut request)?;
         let keys = request.remove("Keys");
-        let keys = keys.as_ref().and_then(Value::as_array).into_iter().flatten();
-        for key in keys {
-            let mut key = key.as_object().cloned().unwrap_or_default();
+        for key in keys.as_ref().and_then(Value::as_array).into_iter().flatten() {
+            let mut key = key.clone();
             let mut generation = 0;
-            if let Some(partition) = table.partition_of(&key)? {
-                let terms = table.terms(&partition, deadline).await?;
-                table.put_at(&mut key, &terms);
+            let terms = match key.as_object() {
+                Some(key) => terms_of_key(table, key, deadline).await?,
+                None => None,
+            };
+            is_understood &= terms.is_some();
+            if let Some(((_, terms), key)) = terms.zip(key.as_object_mut()) {
+                table.put_at(key, &terms);
                 generation = terms.generation.get();
                 leases.push(terms.lease);
             }
@@ -190,7 +239,7 @@ async fn batch_gets(
                 entry.into()
             });
             if let Some(keys) = entry.get_mut("Keys").and_then(Value::as_array_mut) {
-                keys.push(key.into());
+                keys.push(key);
             }
         }
     }
@@ -200,11 +249,12 @@ async fn batch_gets(
         body
     };
     let requests = by_generation.into_iter().map(|(at, tables)| (at, with(tables))).collect();
-    Ok(Reads { requests, leases })
+    Ok(Reads { requests, leases, is_understood })
 }
 
-/// The members of an answer without what is ours, or `None` where an item is of a later generation than this.
+/// The members of an answer to this batch without what is ours, or `None` where an item is of a later generation than this.
 fn shown_items(
+    body: &Members,
     found: &[(&str, &ManagedTable)],
     answer: &Answer,
     generation: u64,
@@ -212,19 +262,30 @@ fn shown_items(
     let mut members = answer.members();
     for (name, table) in found {
         let items = members.get_mut("Responses").and_then(|all| all.get_mut(*name));
-        for item in items.and_then(Value::as_array_mut).into_iter().flatten() {
-            if let Some(item) = item.as_object_mut()
-                && table.shown(item).generation > generation
-            {
-                table.requests().forget_all();
-                return None;
-            }
+        let mut is_behind = false;
+        if let Some(items) = items.and_then(Value::as_array_mut) {
+            items.retain_mut(|item| {
+                let shown = item.as_object_mut().map(|item| table.shown(item));
+                is_behind |= shown.is_some_and(|shown| shown.generation > generation);
+                shown.is_none_or(|shown| !shown.is_marker)
+            });
+        }
+        if is_behind {
+            table.requests().forget_all();
+            return None;
         }
         let left = members.get_mut("UnprocessedKeys").and_then(|all| all.get_mut(*name));
-        let keys = left.and_then(|left| left.get_mut("Keys")).and_then(Value::as_array_mut);
-        for key in keys.into_iter().flatten().filter_map(Value::as_object_mut) {
-            table.name_logically(key);
+        let Some(Value::Object(left)) = left else { continue };
+        for key in left.get_mut("Keys").and_then(Value::as_array_mut).into_iter().flatten() {
+            if let Some(key) = key.as_object_mut() {
+                table.name_logically(key);
+            }
         }
+        // The client is to repeat what it has asked for, not what was put beside it.
+        let asked = body.get("RequestItems").and_then(|all| all.get(*name)?.as_object());
+        let mut again = asked.cloned().unwrap_or_default();
+        again.extend(left.remove("Keys").map(|keys| ("Keys".to_owned(), keys)));
+        *left = again;
     }
     Some(members)
 }
@@ -255,6 +316,8 @@ fn writes<'a>(
             "DeleteRequest" => ("DeleteRequest", "Key"),
             _ => return Err(Refusal::serialization("a write is neither a put nor a delete")),
         };
+        let request = without_nulls(request.clone());
+        parameters::check(form, &request)?;
         let item = request.get(image).and_then(Value::as_object);
         let is_key = form == "DeleteRequest";
         value::check(table, item.unwrap_or(&Members::new()), is_key)?;
@@ -263,7 +326,7 @@ fn writes<'a>(
         if key.0.is_some() && key.1.is_some() && !keys.insert(key) {
             return Err(Refusal::validation("Provided list of item keys contains duplicates"));
         }
-        singles.push(BatchWrite { table: name, form, request: request.clone() });
+        singles.push(BatchWrite { table: name, form, request });
     }
     Ok(singles)
 }

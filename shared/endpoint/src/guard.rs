@@ -207,11 +207,8 @@ pub(crate) fn showing_generation(body: &mut Members) -> Result<(), Refusal> {
 
 /// Has a read show these attributes of ours.
 fn show(own: &[&str], body: &mut Members, placeholders: &mut Placeholders) -> Result<(), Refusal> {
+    check_attributes(body)?;
     if let Some(Value::Array(attributes)) = body.get_mut("AttributesToGet") {
-        let mut names = attributes.iter().filter_map(Value::as_str);
-        if let Some(name) = names.find(|name| name.starts_with(RESERVED_PREFIX)) {
-            return Err(reserved_name(name));
-        }
         if attributes.is_empty() {
             return Err(Refusal::validation(
                 "1 validation error detected: Value '[]' at 'attributesToGet' failed to satisfy constraint: Member must have \
@@ -224,9 +221,21 @@ fn show(own: &[&str], body: &mut Members, placeholders: &mut Placeholders) -> Re
     // What is empty DynamoDB refuses, in its own words.
     if let Some(projection) = expression(body, PROJECTION)?.filter(|text| !text.trim().is_empty()) {
         let names = own.iter().map(|name| placeholders.name(name)).collect::<Vec<_>>();
-        body.insert(PROJECTION.to_owned(), with_projected(&projection, &names).into());
+        let more = with_projected(&projection, &names);
+        check_size(Some(&projection), &more)?;
+        body.insert(PROJECTION.to_owned(), more.into());
     }
     Ok(())
+}
+
+/// Refuses names that are ours among the attributes that a read is to show.
+fn check_attributes(body: &Members) -> Result<(), Refusal> {
+    let attributes = body.get("AttributesToGet").and_then(Value::as_array);
+    let mut names = attributes.into_iter().flatten().filter_map(Value::as_str);
+    match names.find(|name| name.starts_with(RESERVED_PREFIX)) {
+        Some(name) => Err(reserved_name(name)),
+        None => Ok(()),
+    }
 }
 
 /// What of ours a page shows.
@@ -236,18 +245,28 @@ pub(crate) enum Shows {
     Generations,
     /// The item that says whose the table is, too.
     OwnerToo,
-    /// What an index projects.
+    /// What an index projects of one collection.
     AsItIs,
+    /// What an index projects of all collections, with their keys: the item that says whose the table is may be among them.
+    Keys,
+}
+
+/// What a page shows that its client did not ask for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Unasked {
+    /// Items, beside their count.
+    pub(crate) items: bool,
+    /// The partition key of each item.
+    pub(crate) keys: bool,
 }
 
 /// A page that shows what is ours of each item of a later generation, whatever it filters.
-///
-/// Returns whether the client asked for the count alone, and the page is to show more.
 pub(crate) fn page_showing_own(
+    table: &ManagedTable,
     body: &mut Members,
     generation: u64,
     shows: Shows,
-) -> Result<bool, Refusal> {
+) -> Result<Unasked, Refusal> {
     const LEGACY: [&str; 5] =
         ["AttributesToGet", "ConditionalOperator", "KeyConditions", "QueryFilter", "ScanFilter"];
     const EXPRESSIONS: [&str; 3] = [FILTER, KEY_CONDITION, PROJECTION];
@@ -265,35 +284,54 @@ pub(crate) fn page_showing_own(
         expression(body, PROJECTION)?,
     ];
     check_reserved(&texts, &placeholders)?;
-    if shows == Shows::AsItIs {
-        put_placeholders(body, placeholders);
-        return Ok(false);
-    }
+    check_attributes(body)?;
     let is_scan = shows == Shows::OwnerToo;
+    let own = match shows {
+        Shows::Generations => &[GENERATION][..],
+        Shows::OwnerToo => &[GENERATION, OWNER_ID],
+        Shows::Keys => &[table.partition_key_name()],
+        Shows::AsItIs => {
+            put_placeholders(body, placeholders);
+            return Ok(Unasked::default());
+        }
+    };
     let [filter, ..] = texts;
     // What is empty DynamoDB refuses, in its own words.
-    if let Some(filter) = filter.filter(|text| !text.trim().is_empty()) {
+    let filter = filter.filter(|text| shows != Shows::Keys && !text.trim().is_empty());
+    if let Some(filter) = filter {
         let value = placeholders.value(json!({ "N": generation.to_string() }));
         let mut shows = format!("{} > {value}", placeholders.name(GENERATION));
         if is_scan {
             shows = format!("attribute_exists({}) OR {shows}", placeholders.name(OWNER_ID));
         }
-        if let Ok(filter) = either(&shows, &filter) {
-            body.insert(FILTER.to_owned(), filter.into());
+        if let Ok(more) = either(&shows, &filter) {
+            check_size(Some(&filter), &more)?;
+            body.insert(FILTER.to_owned(), more.into());
         }
     }
-    let own = if is_scan { &[GENERATION, OWNER_ID][..] } else { &[GENERATION] };
-    let counts = text(body.get("Select")) == Some("COUNT")
-        && !["AttributesToGet", PROJECTION].iter().any(|name| body.contains_key(*name));
+    let projects = ["AttributesToGet", PROJECTION].iter().any(|name| body.contains_key(*name));
+    let counts = text(body.get("Select")) == Some("COUNT") && !projects;
+    let mut keys = false;
     if counts {
         let names = own.iter().map(|name| placeholders.name(name)).collect::<Vec<_>>();
         body.insert("Select".to_owned(), "SPECIFIC_ATTRIBUTES".into());
         body.insert(PROJECTION.to_owned(), names.join(", ").into());
-    } else {
+    } else if shows != Shows::Keys || !shown(body, &placeholders, own[0]) {
         show(own, body, &mut placeholders)?;
+        keys = projects && shows == Shows::Keys;
     }
     put_placeholders(body, placeholders);
-    Ok(counts)
+    Ok(Unasked { items: counts, keys })
+}
+
+/// Whether a read shows this attribute, or a part of it: DynamoDB refuses paths that overlap.
+fn shown(body: &Members, placeholders: &Placeholders, attribute: &str) -> bool {
+    let attributes = body.get("AttributesToGet").and_then(Value::as_array);
+    let mut attributes = attributes.into_iter().flatten().filter_map(Value::as_str);
+    let paths = text(body.get(PROJECTION)).into_iter().flat_map(|text| text.split(','));
+    let mut heads = paths.filter_map(|path| path.split(['.', '[']).next()).map(str::trim);
+    attributes.any(|name| name == attribute)
+        || heads.any(|head| placeholders.names.get(head).map_or(head, String::as_str) == attribute)
 }
 
 /// The expressions of a page, in whichever form its client gave them.
@@ -501,7 +539,7 @@ fn check_reserved<'a>(
 fn check_size(before: Option<&str>, after: &str) -> Result<(), Refusal> {
     match excess(after).filter(|_| before.and_then(excess).is_none()) {
         Some(excess) => Err(Refusal::validation(format!(
-            "dynashard: with what every write carries the expression is too long: {excess}"
+            "dynashard: with what every request carries the expression is too long: {excess}"
         ))),
         None => Ok(()),
     }

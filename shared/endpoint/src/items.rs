@@ -11,7 +11,7 @@ use dynashard_core::ports::{
 };
 use dynashard_core::{Code, Deadline, Error};
 use dynashard_expression::uses;
-use dynashard_keys::{ItemKey, PartitionKey};
+use dynashard_keys::ItemKey;
 use parking_lot::Mutex;
 use serde_json::Value;
 
@@ -76,7 +76,7 @@ pub(crate) async fn write(
     let last = Mutex::default();
     let write = ItemWrite { upstream, table, operation, verb, only_removes, body, last };
     let Some(key) = key else { return write.in_own_words().await };
-    let deadline = deadline(table);
+    let deadline = upstream.write_deadline(table);
     match table.requests().write(&key, &write, write.units(), deadline).await {
         Ok(answer) => answer,
         Err(error) => write.last_answer(&error),
@@ -123,27 +123,6 @@ pub(crate) async fn own_words(
         return Err(Refusal::internal("dynashard: the request was not understood"));
     }
     Ok(own)
-}
-
-/// What a request carries on the collection of a key that DynamoDB takes.
-pub(crate) async fn terms_of(
-    table: &ManagedTable,
-    partition: Option<&PartitionKey>,
-    deadline: Deadline,
-) -> Result<Option<NativeTerms>, Refusal> {
-    match partition {
-        Some(partition) => table.terms(partition, deadline).await.map(Some),
-        None => Ok(None),
-    }
-}
-
-/// The collection of a request on one item.
-pub(crate) fn partition_of(
-    table: &ManagedTable,
-    body: &Members,
-    image: &str,
-) -> Result<Option<PartitionKey>, Refusal> {
-    body.get(image).and_then(Value::as_object).map_or(Ok(None), |item| table.partition_of(item))
 }
 
 /// The key of a request on one item, `None` where DynamoDB says what is wrong with it.

@@ -17,6 +17,7 @@
 
 mod batches;
 mod call;
+mod clients;
 mod document;
 mod guard;
 mod items;
@@ -31,6 +32,7 @@ mod shapes;
 mod sharded;
 mod stored;
 mod table;
+mod terms;
 mod transactions;
 mod upstream;
 mod value;
@@ -38,5 +40,5 @@ mod value;
 pub use call::{Answer, Call};
 pub use dynashard_wire::signature::User;
 pub use server::{Access, Server};
-pub use service::Service;
+pub use service::{Service, ServiceOptions};
 pub use table::ManagedTable;

@@ -4,12 +4,12 @@ use dynashard_aws::owner::OWNER_ID;
 use dynashard_core::ports::NativeTerms;
 use dynashard_core::{Deadline, Lease, quoted};
 use dynashard_expression::equality;
-use dynashard_keys::PartitionKey;
+use dynashard_keys::{PartitionKey, RESERVED_PREFIX};
 use serde_json::Value;
 
 use crate::call::{Answer, Call};
 use crate::document::Members;
-use crate::guard::{Shows, page_showing_own};
+use crate::guard::{Shows, Unasked, page_showing_own};
 use crate::items::{Attempt, attempts, own_words};
 use crate::refusal::Refusal;
 use crate::sharded;
@@ -32,31 +32,26 @@ pub(crate) async fn page(
     body: Members,
 ) -> Result<Answer, Refusal> {
     let operation = call.operation.as_str();
+    // Of an index the key condition may name the partition key of the table, too.
+    let queried = queried(table, &body);
+    let partition = queried.map_or(Ok(None), ManagedTable::partition)?;
     let shows = match operation {
         // An index need not project what is ours, and nothing is in it that was moved.
-        _ if body.contains_key("IndexName") => Shows::AsItIs,
+        _ if body.contains_key("IndexName") && partition.is_some() => Shows::AsItIs,
+        _ if body.contains_key("IndexName") => Shows::Keys,
         "Scan" => Shows::OwnerToo,
         _ => Shows::Generations,
     };
-    let partition = if shows == Shows::Generations {
-        // Without a partition key DynamoDB says what is wrong.
-        let Some(value) = queried(table, &body) else { return upstream.pass(call).await };
-        match ManagedTable::partition(value)? {
-            Some(partition) => Some(partition),
-            None => return upstream.pass(call).await,
-        }
-    } else {
-        None
-    };
+    if partition.is_none() && (queried.is_some() || shows == Shows::Generations) {
+        return refused_by_dynamodb(upstream, call).await;
+    }
     let deadline = deadline(table);
-    // Of an index the key condition may name the partition key of the table, too.
-    let named = match queried(table, &body).filter(|_| shows == Shows::AsItIs) {
-        Some(value) => ManagedTable::partition(value)?,
-        None => None,
-    };
-    let (partition, named, body) = (&partition, &named, &body);
+    let (partition, body) = (&partition, &body);
     attempts(table, deadline, || async move {
         let Some(ground) = ground(table, partition.as_ref(), deadline).await? else {
+            if let Some(partition) = partition.as_ref().filter(|_| body.contains_key("IndexName")) {
+                return Err(Refusal::sharded(partition.as_str()));
+            }
             let page = sharded::query(upstream, table, body, deadline).await;
             return page.map(Attempt::Answered);
         };
@@ -64,20 +59,27 @@ pub(crate) async fn page(
         if let Ground::Collection(partition, terms) = &ground {
             query_at(table, &mut body, partition, terms)?;
         }
-        if let Some(named) = named {
-            let terms = table.terms(named, deadline).await?;
-            query_at(table, &mut body, named, &terms)?;
-        }
-        let counts = page_showing_own(&mut body, ground.generation(), shows)?;
+        start_at(table, &mut body, deadline).await?;
+        let unasked = page_showing_own(table, &mut body, ground.generation(), shows)?;
         let sent = Value::Object(body).to_string().into_bytes();
         let answer = upstream.exchange(operation, sent, None).await.map(Answer::from);
         let answer = answer.map_err(|error| refused(&error))?;
         if !answer.is_success() {
             return own_words(upstream, call, answer).await.map(Attempt::Answered);
         }
-        Ok(shown(table, &ground, answer, counts))
+        Ok(shown(table, &ground, answer, unasked))
     })
     .await
+}
+
+/// Has DynamoDB say what is wrong with a request whose partition key was not understood. A page is not handed out: nothing says
+/// where its items lie.
+async fn refused_by_dynamodb(upstream: &Upstream, call: &Call) -> Result<Answer, Refusal> {
+    let answer = upstream.pass(call).await?;
+    if answer.is_success() {
+        return Err(Refusal::internal("dynashard: the key condition was not understood"));
+    }
+    Ok(answer)
 }
 
 impl Ground {
@@ -110,8 +112,8 @@ async fn ground(
     match table.requests().terms_of_all(deadline).await {
         Ok(Some(lease)) => Ok(Some(Ground::Table(lease))),
         Ok(None) => Err(Refusal::validation(format!(
-            "dynashard: a partition key of the table {} has had several shards, and scans and queries of indexes are served \
-             before that alone; use the HTTP API, or `dynashard export`",
+            "dynashard: a partition key of the table {} is listed, since it has or had several shards, or settings of its own, and \
+             scans and queries of indexes by another key are served before that alone; use the HTTP API, or `dynashard export`",
             table.name()
         ))),
         Err(error) => Err(Refusal::of(&error)),
@@ -123,6 +125,9 @@ fn queried<'a>(table: &ManagedTable, body: &'a Members) -> Option<&'a Value> {
     let name = table.partition_key_name();
     if let Some(conditions) = body.get("KeyConditions") {
         let condition = conditions.get(name)?;
+        if condition["ComparisonOperator"] != "EQ" {
+            return None;
+        }
         return condition["AttributeValueList"].get(0);
     }
     let text = body.get("KeyConditionExpression")?.as_str()?;
@@ -132,7 +137,27 @@ fn queried<'a>(table: &ManagedTable, body: &'a Members) -> Option<&'a Value> {
     body.get("ExpressionAttributeValues")?.get(placeholder)
 }
 
-/// Has a query, and where it begins, be where DynamoDB holds the collection.
+/// Has a page begin behind the item at which the page before it ended, where DynamoDB holds that.
+async fn start_at(
+    table: &ManagedTable,
+    body: &mut Members,
+    deadline: Deadline,
+) -> Result<(), Refusal> {
+    let start = body.get_mut("ExclusiveStartKey").and_then(Value::as_object_mut);
+    let Some(start) = start else { return Ok(()) };
+    // The item that says whose the table is lies under its own key.
+    let key = start.get(table.partition_key_name()).and_then(|value| value.get("S")?.as_str());
+    if key.is_some_and(|key| key.starts_with(RESERVED_PREFIX)) {
+        return Ok(());
+    }
+    if let Some(partition) = table.partition_of(start)? {
+        let terms = table.terms(&partition, deadline).await?;
+        table.put_at(start, &terms);
+    }
+    Ok(())
+}
+
+/// Has a query be where DynamoDB holds the collection.
 fn query_at(
     table: &ManagedTable,
     body: &mut Members,
@@ -141,13 +166,6 @@ fn query_at(
 ) -> Result<(), Refusal> {
     if terms.partition.as_str() == partition.as_str() {
         return Ok(());
-    }
-    let start = body.get_mut("ExclusiveStartKey").and_then(Value::as_object_mut);
-    if let Some(start) = start {
-        let of_collection = table.partition_of(start)?.as_ref() == Some(partition);
-        if of_collection {
-            table.put_at(start, terms);
-        }
     }
     let name = table.partition_key_name();
     if let Some(condition) = body.get_mut("KeyConditions").and_then(|all| all.get_mut(name)) {
@@ -170,7 +188,7 @@ fn query_at(
 }
 
 /// The page without what is ours.
-fn shown(table: &ManagedTable, ground: &Ground, answer: Answer, counts: bool) -> Attempt {
+fn shown(table: &ManagedTable, ground: &Ground, answer: Answer, unasked: Unasked) -> Attempt {
     if !ground.lease().is_live(table.requests().now()) {
         return Attempt::Again;
     }
@@ -180,10 +198,17 @@ fn shown(table: &ManagedTable, ground: &Ground, answer: Answer, counts: bool) ->
     if let Some(items) = members.get_mut("Items").and_then(Value::as_array_mut) {
         items.retain_mut(|item| {
             let Some(item) = item.as_object_mut() else { return true };
-            let is_owner = item.contains_key(OWNER_ID);
-            hidden += u64::from(is_owner);
-            is_behind |= table.shown(item).generation > ground.generation();
-            !is_owner
+            let key = item.get(table.partition_key_name()).and_then(|key| key["S"].as_str());
+            let is_ours = key.is_some_and(|key| key.starts_with(RESERVED_PREFIX));
+            let is_owner = item.contains_key(OWNER_ID) || is_ours;
+            let shown = table.shown(item);
+            is_behind |= shown.generation > ground.generation();
+            if unasked.keys {
+                item.remove(table.partition_key_name());
+            }
+            let is_hidden = is_owner || shown.is_marker;
+            hidden += u64::from(is_hidden);
+            !is_hidden
         });
     }
     if is_behind {
@@ -198,7 +223,7 @@ fn shown(table: &ManagedTable, ground: &Ground, answer: Answer, counts: bool) ->
             members.insert(count.to_owned(), counted.saturating_sub(hidden).into());
         }
     }
-    if counts {
+    if unasked.items {
         members.remove("Items");
     }
     if let Some(key) = members.get_mut("LastEvaluatedKey").and_then(Value::as_object_mut) {

@@ -32,7 +32,16 @@ const PAGE: &[&str] = &[
     "TableName",
 ];
 
-/// What each operation on items takes (DynamoDB API), in two parts.
+/// What every action of a transaction takes that writes or checks.
+const ACTION: &[&str] = &[
+    "ConditionExpression",
+    "ExpressionAttributeNames",
+    "ExpressionAttributeValues",
+    "ReturnValuesOnConditionCheckFailure",
+    "TableName",
+];
+
+/// What each operation on items takes, and each part of a batch or a transaction (DynamoDB API), in two parts.
 const KNOWN: &[(&str, &[&str], &[&str])] = &[
     ("PutItem", CONDITION, &["Item"]),
     ("UpdateItem", CONDITION, &["AttributeUpdates", "Key", "UpdateExpression"]),
@@ -60,9 +69,21 @@ const KNOWN: &[(&str, &[&str], &[&str])] = &[
         &["ReturnItemCollectionMetrics", "TransactItems"],
     ),
     ("TransactGetItems", &["ReturnConsumedCapacity"], &["TransactItems"]),
+    ("PutRequest", &["Item"], &[]),
+    ("DeleteRequest", &["Key"], &[]),
+    (
+        "KeysAndAttributes",
+        &["AttributesToGet", "ConsistentRead", "ExpressionAttributeNames", "Keys"],
+        &["ProjectionExpression"],
+    ),
+    ("Put", ACTION, &["Item"]),
+    ("Update", ACTION, &["Key", "UpdateExpression"]),
+    ("Delete", ACTION, &["Key"]),
+    ("ConditionCheck", ACTION, &["Key"]),
+    ("Get", &["ExpressionAttributeNames", "Key"], &["ProjectionExpression", "TableName"]),
 ];
 
-/// Refuses a parameter of a request on a managed table that is not known.
+/// Refuses a parameter that is not known, of a request on a managed table or of a part of one.
 pub(crate) fn check(operation: &str, body: &Members) -> Result<(), Refusal> {
     let known = KNOWN.iter().find(|(name, ..)| *name == operation);
     let Some((_, one, other)) = known else { return Ok(()) };

@@ -1,6 +1,6 @@
 //! What the endpoint answers itself, in DynamoDB's words and shapes where it has them.
 
-use dynashard_core::{Code, Error, quoted};
+use dynashard_core::{Error, Kind, quoted};
 use serde_json::json;
 
 use crate::call::Answer;
@@ -55,17 +55,17 @@ impl Refusal {
     pub(crate) fn sharded(partition: &str) -> Self {
         let name = quoted(partition);
         Self::validation(format!(
-            "dynashard: the partition key {name} has several shards, or is about to, and this endpoint serves keys of one \
-             shard; use the HTTP API for it"
+            "dynashard: the partition key {name} has several shards, or is being resharded, and the endpoint does not serve this \
+             for such a key; use the HTTP API"
         ))
     }
 
     /// What the core says.
     pub(crate) fn of(error: &Error) -> Self {
         let message = format!("dynashard: {}: {}", error.code().as_str(), error.message());
-        match error.code() {
-            Code::Unavailable | Code::Throttled | Code::Contended => Self::unavailable(message),
-            Code::BadKey => Self::validation(message),
+        match error.kind() {
+            Kind::Unavailable | Kind::Throttled => Self::unavailable(message),
+            Kind::Invalid => Self::validation(message),
             _ => Self::internal(message),
         }
     }
@@ -82,5 +82,29 @@ impl Refusal {
     pub(crate) fn answer(&self) -> Answer {
         let body = json!({ "__type": self.kind, "message": self.message });
         Answer::own(self.status, body.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use dynashard_core::Code;
+
+    use super::*;
+
+    /// A client that is told 500 takes it that the write may have happened.
+    #[test]
+    fn regression_what_certainly_did_not_happen_was_of_unknown_fate() {
+        for (code, status) in [
+            (Code::SettingsMismatch, 503),
+            (Code::MetadataBehind, 503),
+            (Code::DeadlineExceeded, 503),
+            (Code::Unavailable, 503),
+            (Code::Throttled, 503),
+            (Code::BadKey, 400),
+            (Code::OutcomeUnknown, 500),
+            (Code::Internal, 500),
+        ] {
+            assert_eq!(Refusal::of(&Error::new(code, "why")).answer().status, status, "{code:?}");
+        }
     }
 }

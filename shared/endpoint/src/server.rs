@@ -1,26 +1,29 @@
 //! The port that clients talk to.
 
+use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 
-use axum::Router;
-use axum::body::Body;
-use axum::extract::Request;
-use axum::response::{IntoResponse, Response};
-use axum::serve::ListenerExt;
+use bytes::Bytes;
 use dynashard_wire::CHECKSUM;
-use dynashard_wire::signature::{Scope, User, verify};
+use dynashard_wire::signature::{Scope, User, check_head, verify};
 use http::header::{CONTENT_TYPE, DATE, HOST};
 use http::request::Parts;
-use http::{HeaderMap, HeaderValue, Method, StatusCode};
-use http_body_util::{BodyExt, LengthLimitError, Limited};
-use tokio::net::TcpListener;
-use tokio::sync::watch;
-use tokio::task::JoinHandle;
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
+use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
+use hyper::body::{Body, Incoming};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit, watch};
+use tokio::task::{JoinHandle, JoinSet};
 
 use crate::call::{Answer, Call};
+use crate::clients::{Clients, LastAsked};
 use crate::refusal::Refusal;
 use crate::service::Service;
 use crate::upstream::{MARK, TARGET_PREFIX};
@@ -43,7 +46,25 @@ pub struct Server {
 }
 
 /// The longest body (DynamoDB Developer Guide, "Quotas": a batch has at most 16 MB).
-const MAX_BODY: usize = 16 << 20;
+const MAX_BODY: u32 = 16 << 20;
+
+/// How many bytes the bodies of all requests may have that are under way. Others are not read meanwhile.
+const MAX_BODIES: u32 = 64 << 20;
+
+/// How long a body may take.
+const BODY_TIME: Duration = Duration::from_secs(30);
+
+/// How many connections there are at once. Others wait until one ends.
+const MAX_CONNECTIONS: usize = 512;
+
+/// How long a connection may be without a request, or with a part of its head: longer than clients keep one that they do not use.
+const HEAD_TIME: Duration = Duration::from_mins(2);
+
+/// How long no connection is taken once one could not be, as there are too many files open.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// What requests count as that are refused before it is known who has sent them: senders choose the names of operations.
+const UNKNOWN: &str = "unknown";
 
 /// How long requests may finish in once the server stops.
 const GRACE: Duration = Duration::from_secs(25);
@@ -56,7 +77,14 @@ impl Server {
     pub fn start(service: Arc<Service>, listener: TcpListener, access: Access) -> io::Result<Self> {
         let address = listener.local_addr()?;
         let (stop, stopped) = watch::channel(false);
-        let front = Arc::new(Front { service, access, is_stopping: stopped.clone() });
+        let bodies = Semaphore::new(MAX_BODIES as usize);
+        let front = Arc::new(Front {
+            service,
+            access,
+            clients: Clients::default(),
+            bodies,
+            is_stopping: stopped.clone(),
+        });
         let task = tokio::spawn(serve(listener, front, stopped));
         Ok(Self { address, stop, task })
     }
@@ -76,20 +104,72 @@ impl Server {
 }
 
 async fn serve(listener: TcpListener, front: Arc<Front>, stop: watch::Receiver<bool>) {
-    let listener = listener.tap_io(|stream| {
-        if let Err(error) = stream.set_nodelay(true) {
-            tracing::debug!(%error, "TCP_NODELAY was not set");
+    let room = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    let mut connections = JoinSet::new();
+    loop {
+        let accepted = tokio::select! {
+            () = stopped(stop.clone()) => break,
+            accepted = accept(&listener, &room) => accepted,
+        };
+        // Those that have ended are forgotten.
+        while connections.try_join_next().is_some() {}
+        match accepted {
+            Ok((stream, permit)) => {
+                let front = Arc::clone(&front);
+                connections.spawn(converse(stream, front, stop.clone(), permit));
+            }
+            Err(error) => {
+                tracing::warn!(%error, "a connection was not accepted");
+                tokio::time::sleep(PAUSE).await;
+            }
         }
-    });
-    let answer = move |request: Request| {
+    }
+    drop(listener);
+    let ended = async { while connections.join_next().await.is_some() {} };
+    if tokio::time::timeout(GRACE, ended).await.is_err() {
+        tracing::warn!("requests were still under way when their time was over");
+    }
+}
+
+async fn accept(
+    listener: &TcpListener,
+    room: &Arc<Semaphore>,
+) -> io::Result<(TcpStream, OwnedSemaphorePermit)> {
+    let permit = Arc::clone(room).acquire_owned().await.map_err(io::Error::other)?;
+    let (stream, _) = listener.accept().await?;
+    Ok((stream, permit))
+}
+
+/// Answers the requests of one connection.
+async fn converse(
+    stream: TcpStream,
+    front: Arc<Front>,
+    stop: watch::Receiver<bool>,
+    _permit: OwnedSemaphorePermit,
+) {
+    if let Err(error) = stream.set_nodelay(true) {
+        tracing::debug!(%error, "TCP_NODELAY was not set");
+    }
+    let last_asked = LastAsked::default();
+    let answer = service_fn(|request| {
         let front = Arc::clone(&front);
-        async move { front.answer(request).await }
+        front.asked_by(&last_asked);
+        async move { Ok::<_, Infallible>(front.answer(request).await) }
+    });
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_TIME)
+        .serve_connection(TokioIo::new(stream), answer);
+    let mut connection = pin!(connection);
+    let ended = tokio::select! {
+        ended = connection.as_mut() => ended,
+        () = stopped(stop) => {
+            connection.as_mut().graceful_shutdown();
+            connection.await
+        }
     };
-    let router = Router::new().fallback(answer);
-    let serving = axum::serve(listener, router).with_graceful_shutdown(stopped(stop.clone()));
-    tokio::select! {
-        _ = serving => {}
-        () = grace_is_over(stop) => {}
+    if let Err(error) = ended {
+        tracing::debug!(%error, "a connection has broken off");
     }
 }
 
@@ -97,32 +177,45 @@ async fn stopped(mut stop: watch::Receiver<bool>) {
     let _ = stop.wait_for(|stop| *stop).await;
 }
 
-async fn grace_is_over(stop: watch::Receiver<bool>) {
-    stopped(stop).await;
-    tokio::time::sleep(GRACE).await;
-}
-
 /// What stands between the port and the service.
 struct Front {
     service: Arc<Service>,
     access: Access,
+    clients: Clients,
+    /// A permit for each byte that may yet be read.
+    bodies: Semaphore,
     is_stopping: watch::Receiver<bool>,
 }
 
 impl Front {
-    async fn answer(&self, request: Request) -> Response {
-        let (parts, body) = request.into_parts();
-        if parts.method == Method::GET {
-            return self.tell(&parts).await;
-        }
-        let _under_way = self.service.metrics().enter();
-        match self.ask(&parts, body).await {
-            Ok(answer) => response(answer),
-            Err(refusal) => response(refusal.answer()),
+    /// Takes note of a request of a connection.
+    fn asked_by(&self, connection: &LastAsked) {
+        let now = self.service.upstream().client().wall();
+        let now = now.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+        if let Some(clients) = self.clients.asked(connection, now) {
+            self.service.tell_clients(clients);
         }
     }
 
-    async fn ask(&self, parts: &Parts, body: Body) -> Result<Answer, Refusal> {
+    async fn answer(&self, request: Request<Incoming>) -> Response<Full<Bytes>> {
+        let (parts, body) = request.into_parts();
+        if parts.method == Method::GET {
+            return match self.check_host(&parts.headers) {
+                Ok(()) => self.tell(&parts).await,
+                Err(refusal) => response(refusal.answer()),
+            };
+        }
+        let metrics = self.service.metrics();
+        let _under_way = metrics.enter();
+        response(self.ask(&parts, body).await.unwrap_or_else(|refusal| {
+            let answer = refusal.answer();
+            metrics.count_refusal(UNKNOWN, refusal.name());
+            metrics.count_answer(UNKNOWN, answer.status);
+            answer
+        }))
+    }
+
+    async fn ask(&self, parts: &Parts, body: Incoming) -> Result<Answer, Refusal> {
         if parts.headers.contains_key(MARK) {
             return Err(Refusal::looped());
         }
@@ -132,19 +225,35 @@ impl Front {
         let operation =
             operation.filter(|_| is_post).ok_or_else(Refusal::unknown_operation)?.to_owned();
         self.check_host(&parts.headers)?;
-        let body = Limited::new(body, MAX_BODY).collect().await.map_err(|error| {
-            match error.downcast_ref::<LengthLimitError>() {
-                Some(_) => Refusal::serialization("the body is longer than 16 MB"),
-                None => Refusal::serialization("the body has broken off"),
-            }
-        });
-        let body = body?.to_bytes();
+        let scope = Scope { region: None, service: "dynamodb" };
+        let denied = |why| Refusal::denied(format!("dynashard: {why}"));
+        let now = || self.service.upstream().client().wall();
         if let Access::Keys(users) = &self.access {
-            let scope = Scope { region: None, service: "dynamodb" };
-            let user = verify(parts, &body, users, scope, self.service.upstream().client().wall());
-            user.map_err(|why| Refusal::denied(format!("dynashard: {why}")))?;
+            check_head(parts, users, scope, now()).map_err(denied)?;
+        }
+        let read = tokio::time::timeout(BODY_TIME, self.read(body)).await.map_err(|_| {
+            Refusal::unavailable("dynashard: the body was not there within 30 seconds")
+        });
+        let (body, _room) = read??;
+        if let Access::Keys(users) = &self.access {
+            verify(parts, &body, users, scope, now()).map_err(denied)?;
         }
         Ok(self.service.answer(&Call { operation, body }).await)
+    }
+
+    /// Reads a body, once there is room for it.
+    async fn read(&self, body: Incoming) -> Result<(Bytes, SemaphorePermit<'_>), Refusal> {
+        let length = body.size_hint().upper().and_then(|length| length.try_into().ok());
+        let room = self.bodies.acquire_many(length.unwrap_or(MAX_BODY).min(MAX_BODY)).await;
+        let room = room.map_err(|error| Refusal::internal(error.to_string()))?;
+        let body =
+            Limited::new(body, MAX_BODY as usize).collect().await.map_err(|error| {
+                match error.downcast_ref::<LengthLimitError>() {
+                    Some(_) => Refusal::serialization("the body is longer than 16 MB"),
+                    None => Refusal::serialization("the body has broken off"),
+                }
+            });
+        Ok((body?.to_bytes(), room))
     }
 
     /// Refuses what a page of a browser may have sent: its host has a name of its own.
@@ -160,40 +269,52 @@ impl Front {
     }
 
     /// What is not of DynamoDB.
-    async fn tell(&self, parts: &Parts) -> Response {
-        match parts.uri.path() {
-            "/" => (StatusCode::OK, "healthy: dynashard\n").into_response(),
-            "/_dynashard/live" => (StatusCode::OK, "live\n").into_response(),
+    async fn tell(&self, parts: &Parts) -> Response<Full<Bytes>> {
+        let (status, text) = match parts.uri.path() {
+            "/" => (StatusCode::OK, "healthy: dynashard\n".to_owned()),
+            "/_dynashard/live" => (StatusCode::OK, "live\n".to_owned()),
             "/_dynashard/ready" if *self.is_stopping.borrow() => {
-                (StatusCode::SERVICE_UNAVAILABLE, "it is stopping\n").into_response()
+                (StatusCode::SERVICE_UNAVAILABLE, "it is stopping\n".to_owned())
             }
             "/_dynashard/ready" => match self.service.check().await {
-                Ok(()) => (StatusCode::OK, "ready\n").into_response(),
-                Err(why) => (StatusCode::SERVICE_UNAVAILABLE, format!("{why}\n")).into_response(),
+                Ok(()) => (StatusCode::OK, "ready\n".to_owned()),
+                Err(why) => (StatusCode::SERVICE_UNAVAILABLE, format!("{}\n", self.shown(why))),
             },
-            "/_dynashard/metrics" => {
-                let kind = [(CONTENT_TYPE, "text/plain; version=0.0.4")];
-                (kind, self.service.metrics().text()).into_response()
+            "/_dynashard/metrics" => (StatusCode::OK, self.service.metrics().text()),
+            _ => (StatusCode::NOT_FOUND, String::new()),
+        };
+        let mut response = Response::new(Full::from(text));
+        *response.status_mut() = status;
+        let kind = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
+        response.headers_mut().insert(CONTENT_TYPE, kind);
+        response
+    }
+
+    /// Why the endpoint is not ready, for whoever asks: programs of other machines learn nothing of tables and their faults.
+    fn shown(&self, why: String) -> String {
+        match self.access {
+            Access::ThisMachine => why,
+            Access::Keys(_) => {
+                tracing::warn!(%why, "the endpoint is not ready");
+                "it is not ready: its log says why".to_owned()
             }
-            _ => StatusCode::NOT_FOUND.into_response(),
         }
     }
 }
 
-fn response(answer: Answer) -> Response {
+fn response(answer: Answer) -> Response<Full<Bytes>> {
     let Answer { status, body, request_id, date } = answer;
-    let status = StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_GATEWAY);
-    let mut response = Response::new(Body::empty());
-    *response.status_mut() = status;
+    let checksum = crc32fast::hash(&body);
+    let mut response = Response::new(Full::from(body));
+    *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_GATEWAY);
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/x-amz-json-1.0"));
-    headers.insert(CHECKSUM, crc32fast::hash(&body).into());
+    headers.insert(CHECKSUM, checksum.into());
     let texts = [("x-amzn-requestid", request_id), (DATE.as_str(), date)];
     for (name, text) in texts {
         if let Some(value) = text.and_then(|text| HeaderValue::from_str(&text).ok()) {
             headers.insert(name, value);
         }
     }
-    *response.body_mut() = Body::from(body);
     response
 }

@@ -21,14 +21,28 @@ pub struct Service {
     metrics: Arc<Metrics>,
 }
 
+/// How calls are answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ServiceOptions {
+    /// How long a throttled write of a managed table is held and tried again before its client is told.
+    pub hold: Duration,
+}
+
+impl Default for ServiceOptions {
+    fn default() -> Self {
+        Self { hold: Duration::from_secs(5) }
+    }
+}
+
 /// For how long it is looked whether a table can be written to.
 const CHECK_TIME: Duration = Duration::from_secs(5);
 
 impl Service {
     /// A service of these tables, and of all others as they are.
-    pub fn new(client: RawClient, tables: Vec<ManagedTable>) -> Self {
+    pub fn new(client: RawClient, tables: Vec<ManagedTable>, options: ServiceOptions) -> Self {
         let metrics = Arc::<Metrics>::default();
-        Self { upstream: Upstream::new(client, tables, Arc::clone(&metrics)), metrics }
+        let upstream = Upstream::new(client, tables, options.hold, Arc::clone(&metrics));
+        Self { upstream, metrics }
     }
 
     /// Answers a call.
@@ -45,7 +59,10 @@ impl Service {
     }
 
     /// Whether requests can be signed, and every managed table is one to write to now.
-    pub(crate) async fn check(&self) -> Result<(), String> {
+    ///
+    /// # Errors
+    /// What is in the way, in one line.
+    pub async fn check(&self) -> Result<(), String> {
         let credentials = self.upstream.client().check_credentials().await;
         credentials.map_err(|error| error.to_string())?;
         for table in self.upstream.tables() {
@@ -54,6 +71,11 @@ impl Service {
             held.map_err(|error| format!("table {}: {error}", table.name()))?;
         }
         Ok(())
+    }
+
+    /// Tells how many clients ask at present, each of which waits for an answer before it asks again.
+    pub(crate) fn tell_clients(&self, clients: usize) {
+        self.upstream.tables().iter().for_each(|table| table.requests().tell_clients(clients));
     }
 
     pub(crate) fn metrics(&self) -> &Metrics {
@@ -78,7 +100,12 @@ impl Service {
             "BatchWriteItem" => return batches::write(upstream, call, body).await,
             "TransactGetItems" => return transactions::get(upstream, call, body).await,
             "TransactWriteItems" => return transactions::write(upstream, call, body).await,
-            _ if PARTIQL.contains(&operation) => self.check_statements(&body)?,
+            _ if PARTIQL.contains(&operation) => {
+                self.check_unnamed(&body, "PartiQL is not served for it; use expressions")?;
+            }
+            _ if !KNOWN.contains(&operation) => {
+                self.check_unnamed(&body, &format!("{operation} is not known to be safe for it"))?;
+            }
             _ => {}
         }
         let Some(table) = upstream.table_of(&body)? else { return upstream.pass(call).await };
@@ -89,6 +116,12 @@ impl Service {
                 items::write(upstream, table, operation, body).await
             }
             "Query" | "Scan" => pages::page(upstream, table, call, body).await,
+            "UpdateTable" if GLOBAL.iter().any(|member| body.contains_key(*member)) => {
+                Err(Refusal::validation(format!(
+                    "dynashard: the table {} is managed, and global tables cannot be: replicas are written to by other regions",
+                    table.name()
+                )))
+            }
             "UpdateTimeToLive" | "DeleteTable" => Err(Refusal::validation(format!(
                 "dynashard: the table {} is managed: use `dynashard settings` or `dynashard adopt --leave` first, and ask \
                  DynamoDB itself",
@@ -98,15 +131,15 @@ impl Service {
         }
     }
 
-    /// Refuses statements that name a managed table, whatever they say of it.
-    fn check_statements(&self, body: &Members) -> Result<(), Refusal> {
-        let text = Value::Object(body.clone()).to_string();
+    /// Refuses a request that names a managed table anywhere, whatever it says of it.
+    fn check_unnamed(&self, body: &Members, why: &str) -> Result<(), Refusal> {
         let named = |table: &&ManagedTable| {
-            [table.name(), table.metadata_table()].iter().any(|name| text.contains(*name))
+            let names = [table.name(), table.metadata_table()];
+            body.values().any(|value| names.iter().any(|name| is_named(value, name)))
         };
         match self.upstream.tables().iter().find(named) {
             Some(table) => Err(Refusal::validation(format!(
-                "dynashard: the table {} is managed, and PartiQL is not served for it; use expressions",
+                "dynashard: the table {} is managed, and {why}",
                 table.name()
             ))),
             None => Ok(()),
@@ -116,3 +149,111 @@ impl Service {
 
 /// The operations whose tables only a statement names.
 const PARTIQL: [&str; 3] = ["ExecuteStatement", "BatchExecuteStatement", "ExecuteTransaction"];
+
+/// The members of `UpdateTable` that make a table a global one.
+const GLOBAL: [&str; 2] = ["ReplicaUpdates", "GlobalTableWitnessUpdates"];
+
+/// The operations that are served, or that write no items of the table that they name (DynamoDB API). One that DynamoDB may add
+/// is not among them, nor are those of global tables.
+const KNOWN: &[&str] = &[
+    "CreateBackup",
+    "CreateTable",
+    "DeleteBackup",
+    "DeleteItem",
+    "DeleteResourcePolicy",
+    "DeleteTable",
+    "DescribeBackup",
+    "DescribeContinuousBackups",
+    "DescribeContributorInsights",
+    "DescribeEndpoints",
+    "DescribeExport",
+    "DescribeGlobalTable",
+    "DescribeGlobalTableSettings",
+    "DescribeImport",
+    "DescribeKinesisStreamingDestination",
+    "DescribeLimits",
+    "DescribeTable",
+    "DescribeTableReplicaAutoScaling",
+    "DescribeTimeToLive",
+    "DisableKinesisStreamingDestination",
+    "EnableKinesisStreamingDestination",
+    "ExportTableToPointInTime",
+    "GetItem",
+    "GetResourcePolicy",
+    "ListBackups",
+    "ListContributorInsights",
+    "ListExports",
+    "ListGlobalTables",
+    "ListImports",
+    "ListTables",
+    "ListTagsOfResource",
+    "PutItem",
+    "PutResourcePolicy",
+    "Query",
+    "RestoreTableFromBackup",
+    "RestoreTableToPointInTime",
+    "Scan",
+    "TagResource",
+    "UntagResource",
+    "UpdateContinuousBackups",
+    "UpdateContributorInsights",
+    "UpdateItem",
+    "UpdateKinesisStreamingDestination",
+    "UpdateTable",
+    "UpdateTimeToLive",
+];
+
+/// Whether a text somewhere in a value names this table.
+fn is_named(value: &Value, table: &str) -> bool {
+    match value {
+        Value::String(text) => is_named_in(text, table),
+        Value::Array(values) => values.iter().any(|value| is_named(value, table)),
+        Value::Object(members) => {
+            members.iter().any(|(name, value)| name == table || is_named(value, table))
+        }
+        _ => false,
+    }
+}
+
+/// Whether a text, such as a statement or an ARN, has the name of this table, and not just as a part of another name. What cannot
+/// be told counts: `-` and `.` belong to names in quotes and in ARNs, and elsewhere may begin a comment or the name of an index.
+fn is_named_in(text: &str, table: &str) -> bool {
+    let is_word = |char: char| char.is_ascii_alphanumeric() || char == '_';
+    text.match_indices(table).any(|(at, _)| {
+        let (before, after) = (&text[..at], &text[at + table.len()..]);
+        let is_whole_name = before.ends_with('"') || before.ends_with(":table/");
+        let goes_on = |char| is_word(char) || (is_whole_name && matches!(char, '-' | '.'));
+        let began = |char| is_word(char) || matches!(char, '-' | '.');
+        !before.ends_with(began) && !after.starts_with(goes_on)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A statement on a table was refused whose name only contains that of a managed one.
+    #[test]
+    fn regression_a_part_of_another_name_counted_as_a_managed_table() {
+        for (text, is_named) in [
+            ("SELECT * FROM \"orders\"", true),
+            ("SELECT * FROM orders WHERE pk = 'a'", true),
+            ("SELECT * FROM\norders", true),
+            ("SELECT * FROM \"orders\".\"by_date\"", true),
+            ("SELECT * FROM orders.by_date", true),
+            ("SELECT * FROM orders--", true),
+            ("SELECT * FROM \"arn:aws:dynamodb:eu-west-1:1:table/orders\"", true),
+            ("arn:aws:dynamodb:eu-west-1:1:table/orders/index/by_date", true),
+            ("SELECT * FROM \"orders-archive\", orders", true),
+            ("SELECT * FROM \"orders-archive\"", false),
+            ("SELECT * FROM \"orders.archive\"", false),
+            ("SELECT * FROM \"old-orders\"", false),
+            ("SELECT * FROM \"old.orders\"", false),
+            ("SELECT * FROM orders2", false),
+            ("SELECT * FROM my_orders", false),
+            ("arn:aws:dynamodb:eu-west-1:1:table/orders-archive", false),
+        ] {
+            assert_eq!(is_named_in(text, "orders"), is_named, "{text}");
+        }
+    }
+}

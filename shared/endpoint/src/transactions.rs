@@ -1,6 +1,6 @@
 //! Transactions: items of several tables, all or none.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use dynashard_aws_operator::RawError;
 use dynashard_core::ports::NativeTerms;
@@ -11,11 +11,12 @@ use xxhash_rust::xxh64::xxh64;
 
 use crate::call::{Answer, Call};
 use crate::document::{Members, without_nulls};
-use crate::guard::{On, Verb, guarded, showing_generation};
-use crate::items::{Attempt, attempts, partition_of, terms_of};
+use crate::guard::{On, Verb, guarded, only_removes, showing_generation};
+use crate::items::{Attempt, attempts};
 use crate::parameters;
 use crate::refusal::Refusal;
 use crate::table::ManagedTable;
+use crate::terms::terms_of_key;
 use crate::upstream::{Upstream, long_deadline, refused};
 
 /// For how long the versions of a token's repeats are the same. DynamoDB keeps a token for ten minutes, and two executions that are
@@ -28,12 +29,26 @@ const SLOTS: u64 = 3;
 /// The most actions of one transaction (DynamoDB API: `TransactWriteItems`).
 const MAX_ACTIONS: usize = 100;
 
+/// Of how many actions that only remove it is tried whether a repeat is of one that found no item: each doubles the requests by
+/// which it is learned that a token is taken.
+const MAX_GUESSED: usize = 3;
+
 /// An action on an item of a managed table.
 struct ManagedAction<'a> {
     table: &'a ManagedTable,
-    partition: Option<PartitionKey>,
-    terms: Option<NativeTerms>,
+    /// `None` where the key was not understood.
+    terms: Option<(PartitionKey, NativeTerms)>,
+    on: On,
     asked_for_old: bool,
+}
+
+type Actions<'a> = BTreeMap<usize, ManagedAction<'a>>;
+
+/// What the answer to a transaction means.
+enum Outcome {
+    Attempt(Attempt),
+    /// It was cancelled since these actions, which only remove, found no item.
+    Absent(BTreeSet<usize>),
 }
 
 /// `TransactWriteItems`
@@ -44,42 +59,64 @@ pub(crate) async fn write(
 ) -> Result<Answer, Refusal> {
     let Some(first) = first_managed(upstream, &body)? else { return upstream.pass(call).await };
     parameters::check("TransactWriteItems", &body)?;
-    if is_too_long(&body) {
-        return upstream.pass(call).await;
-    }
+    check_length(&body)?;
     let deadline = long_deadline(first);
-    let token = body.get("ClientRequestToken").and_then(Value::as_str).map(str::to_owned);
-    let (body, token) = (&body, &token);
-    attempts(first, deadline, || async move {
-        let slot = first.requests().epoch_secs() / SLOT_SECS;
-        let mut answer = None;
+    let body = &body;
+    attempts(first, deadline, || attempt(upstream, first, body, deadline)).await
+}
+
+/// Sends a transaction, and again where what only removes has found no item.
+async fn attempt(
+    upstream: &Upstream,
+    first: &ManagedTable,
+    body: &Members,
+    deadline: Deadline,
+) -> Result<Attempt, Refusal> {
+    let token = body.get("ClientRequestToken").and_then(Value::as_str);
+    let slot = first.requests().epoch_secs() / SLOT_SECS;
+    let mut absent = BTreeSet::new();
+    let mut guess = 0_usize;
+    'absent: loop {
+        let mut mismatch = None;
+        let mut removing = Vec::new();
         // A repeat has to be the request that it repeats, to the letter, which was perhaps sent in an earlier slot.
         for slot in (0..if token.is_some() { SLOTS } else { 1 }).map(|back| slot - back) {
             let drawn = |at: usize, action: &Value| match token {
-                Some(token) => {
-                    let text = format!("{token} {slot} {at} {action}");
-                    xxh64(text.as_bytes(), 0)
-                }
+                Some(token) => xxh64(format!("{token} {slot} {at} {action}").as_bytes(), 0),
                 None => first.requests().draw_version().get(),
             };
-            let (sent, actions) = guarded_actions(upstream, body, drawn, deadline).await?;
-            let lease = shortest(&actions);
+            let (sent, actions) = guarded_actions(upstream, body, &absent, drawn, deadline).await?;
             let sent = Value::Object(sent).to_string().into_bytes();
-            let outcome = match upstream.exchange("TransactWriteItems", sent, lease).await {
-                Ok(outcome) => Answer::from(outcome),
+            let answer = match upstream.exchange("TransactWriteItems", sent, leases(&actions)).await
+            {
+                Ok(answer) => Answer::from(answer),
                 Err(RawError::LeaseExpired) => return Ok(Attempt::Again),
                 Err(error) => return Err(refused(&error)),
             };
-            if outcome.is_error("IdempotentParameterMismatchException") {
-                answer = Some(outcome);
+            if answer.is_error("IdempotentParameterMismatchException") {
+                mismatch = Some(answer);
+                let removes = actions.into_iter().filter(|(_, action)| action.on != On::Anything);
+                removing = removes.map(|(at, _)| at).take(MAX_GUESSED).collect();
                 continue;
             }
-            return transacted(&actions, outcome);
+            match transacted(&actions, answer)? {
+                Outcome::Attempt(attempt) => return Ok(attempt),
+                Outcome::Absent(found) => {
+                    absent.extend(found);
+                    continue 'absent;
+                }
+            }
         }
-        let answer = answer.ok_or_else(|| Refusal::internal("dynashard: nothing was sent"))?;
-        Ok(Attempt::Answered(answer))
-    })
-    .await
+        // It is perhaps a repeat of what found no item for some of them.
+        guess += 1;
+        if guess < 1 << removing.len() {
+            let guessed = removing.into_iter().enumerate().filter(|(bit, _)| guess >> bit & 1 == 1);
+            absent = guessed.map(|(_, at)| at).collect();
+            continue;
+        }
+        let answer = mismatch.ok_or_else(|| Refusal::internal("dynashard: nothing was sent"))?;
+        return Ok(Attempt::Answered(answer));
+    }
 }
 
 /// `TransactGetItems`
@@ -90,46 +127,52 @@ pub(crate) async fn get(
 ) -> Result<Answer, Refusal> {
     let Some(first) = first_managed(upstream, &body)? else { return upstream.pass(call).await };
     parameters::check("TransactGetItems", &body)?;
-    if is_too_long(&body) {
-        return upstream.pass(call).await;
-    }
+    check_length(&body)?;
     let deadline = long_deadline(first);
     let body = &body;
     attempts(first, deadline, || async move {
         let mut body = body.clone();
-        let mut actions = BTreeMap::new();
+        let mut actions = Actions::new();
         let gets = body.get_mut("TransactItems").and_then(Value::as_array_mut);
         for (at, get) in gets.into_iter().flatten().enumerate() {
             let Some(get) = get.get_mut("Get").and_then(Value::as_object_mut) else { continue };
             let Some(table) = upstream.table_of(get)? else { continue };
-            let partition = partition_of(table, get, "Key")?;
-            let terms = terms_of(table, partition.as_ref(), deadline).await?;
-            let key = get.get_mut("Key").and_then(Value::as_object_mut);
-            if let (Some(key), Some(terms)) = (key, &terms) {
-                table.put_at(key, terms);
+            *get = without_nulls(std::mem::take(get));
+            parameters::check("Get", get)?;
+            let mut terms = None;
+            if let Some(key) = get.get_mut("Key").and_then(Value::as_object_mut) {
+                terms = terms_of_key(table, key, deadline).await?;
+                if let Some((_, terms)) = &terms {
+                    table.put_at(key, terms);
+                }
             }
             showing_generation(get)?;
-            let asked_for_old = true;
-            actions.insert(at, ManagedAction { table, partition, terms, asked_for_old });
+            let (on, asked_for_old) = (On::Anything, true);
+            actions.insert(at, ManagedAction { table, terms, on, asked_for_old });
         }
         let sent = Value::Object(body).to_string().into_bytes();
         let answer = upstream.exchange("TransactGetItems", sent, None).await.map(Answer::from);
         let answer = answer.map_err(|error| refused(&error))?;
-        let lease = shortest(&actions);
-        if lease.is_some_and(|lease| !lease.is_live(first.requests().now())) {
+        if is_late(&actions) {
             return Ok(Attempt::Again);
         }
         if !answer.is_success() {
             return Ok(Attempt::Answered(answer));
         }
+        check_understood(&actions)?;
         let mut members = answer.members();
         let found = members.get_mut("Responses").and_then(Value::as_array_mut);
         for (at, found) in found.into_iter().flatten().enumerate() {
-            let item = found.get_mut("Item").and_then(Value::as_object_mut);
-            if let Some((item, action)) = item.zip(actions.get(&at))
-                && action.is_behind(item)
-            {
+            let Some((found, action)) = found.as_object_mut().zip(actions.get(&at)) else {
+                continue;
+            };
+            let Some(Value::Object(mut item)) = found.remove("Item") else { continue };
+            let shown = action.shown(&mut item);
+            if shown.is_behind {
                 return Ok(Attempt::Again);
+            }
+            if !shown.is_marker {
+                found.insert("Item".to_owned(), item.into());
             }
         }
         Ok(Attempt::Answered(answer.with_body(members)))
@@ -137,9 +180,17 @@ pub(crate) async fn get(
     .await
 }
 
-/// Whether DynamoDB refuses a transaction as a whole, in its own words.
-fn is_too_long(body: &Members) -> bool {
-    body.get("TransactItems").and_then(Value::as_array).is_some_and(|all| all.len() > MAX_ACTIONS)
+/// Refuses a transaction of more actions than DynamoDB takes now. Were it passed on, one that takes more would carry it out
+/// without a guard.
+fn check_length(body: &Members) -> Result<(), Refusal> {
+    let actions = body.get("TransactItems").and_then(Value::as_array).map_or(0, Vec::len);
+    if actions <= MAX_ACTIONS {
+        return Ok(());
+    }
+    Err(Refusal::validation(format!(
+        "1 validation error detected: Value at 'transactItems' failed to satisfy constraint: Member must have length less than \
+         or equal to {MAX_ACTIONS}"
+    )))
 }
 
 /// The first managed table that a transaction names.
@@ -157,15 +208,17 @@ fn first_managed<'a>(
     Ok(first)
 }
 
-/// The transaction with the guard in each action on a managed table.
+/// The transaction with the guard in each action on a managed table. What only removes makes no item, which a version would: it is
+/// sent without one where its item is known to be `absent`, and for an item alone otherwise.
 async fn guarded_actions<'a>(
     upstream: &'a Upstream,
     body: &Members,
+    absent: &BTreeSet<usize>,
     drawn: impl Fn(usize, &Value) -> u64,
     deadline: Deadline,
-) -> Result<(Members, BTreeMap<usize, ManagedAction<'a>>), Refusal> {
+) -> Result<(Members, Actions<'a>), Refusal> {
     let mut body = body.clone();
-    let mut actions = BTreeMap::new();
+    let mut actions = Actions::new();
     let all = body.get_mut("TransactItems").and_then(Value::as_array_mut);
     for (at, action) in all.into_iter().flatten().enumerate() {
         let version = drawn(at, action);
@@ -180,88 +233,136 @@ async fn guarded_actions<'a>(
                 "ConditionCheck" => Verb::Check,
                 _ => return Err(Refusal::serialization(format!("{form} is no action"))),
             };
-            let partition = partition_of(table, members, verb.image())?;
-            let terms = terms_of(table, partition.as_ref(), deadline).await?;
-            let guarded = guarded(
-                verb,
-                without_nulls(members.clone()),
-                table,
-                terms.as_ref(),
-                (On::Anything, version),
-            )?;
+            let members = without_nulls(members.clone());
+            parameters::check(form, &members)?;
+            let on = match verb {
+                Verb::Update if absent.contains(&at) => On::Nothing,
+                Verb::Update if only_removes(&members) => On::AnItem,
+                _ => On::Anything,
+            };
+            let terms = match members.get(verb.image()).and_then(Value::as_object) {
+                Some(key) => terms_of_key(table, key, deadline).await?,
+                None => None,
+            };
+            let known = terms.as_ref().map(|(_, terms)| terms);
+            let guarded = guarded(verb, members, table, known, (on, version))?;
             let asked_for_old = guarded.asked_for_old;
             *request = guarded.body.into();
-            actions.insert(at, ManagedAction { table, partition, terms, asked_for_old });
+            actions.insert(at, ManagedAction { table, terms, on, asked_for_old });
         }
     }
     Ok((body, actions))
 }
 
+/// What an item of an action was before its own attributes were taken off.
+struct Shown {
+    /// It is of a later generation than what is known of its collection.
+    is_behind: bool,
+    is_marker: bool,
+}
+
 impl ManagedAction<'_> {
-    /// Takes off what is ours of an item that was shown, and tells whether what is known of its collection is out of date.
-    fn is_behind(&self, item: &mut Members) -> bool {
+    /// Takes off what is ours of an item that was shown.
+    fn shown(&self, item: &mut Members) -> Shown {
         let shown = self.table.shown(item);
-        let Some((partition, terms)) = self.partition.as_ref().zip(self.terms.as_ref()) else {
-            return false;
-        };
-        let is_behind = shown.generation > terms.generation.get();
-        if is_behind {
+        let known = self.terms.as_ref();
+        let behind = known.filter(|(_, terms)| shown.generation > terms.generation.get());
+        if let Some((partition, _)) = behind {
             self.table.requests().forget(partition);
         }
-        is_behind
+        Shown { is_behind: behind.is_some(), is_marker: shown.is_marker }
     }
 }
 
-/// The lease that ends first.
-fn shortest(actions: &BTreeMap<usize, ManagedAction<'_>>) -> Option<Lease> {
-    let known = actions.values().filter_map(|action| action.terms.as_ref().map(|it| (action, it)));
-    known
-        .max_by_key(|(action, terms)| terms.lease.age(action.table.requests().now()))
-        .map(|(_, terms)| terms.lease)
+/// The leases that a transaction stands on.
+fn leases(actions: &Actions<'_>) -> Vec<Lease> {
+    actions.values().filter_map(|action| Some(action.terms.as_ref()?.1.lease)).collect()
+}
+
+/// Whether one of them has run out.
+fn is_late(actions: &Actions<'_>) -> bool {
+    actions.values().any(|action| {
+        let terms = action.terms.as_ref();
+        terms.is_some_and(|(_, terms)| !terms.lease.is_live(action.table.requests().now()))
+    })
+}
+
+/// Refuses to answer what DynamoDB has carried out on a key that was not understood.
+fn check_understood(actions: &Actions<'_>) -> Result<(), Refusal> {
+    if actions.values().all(|action| action.terms.is_some()) {
+        return Ok(());
+    }
+    Err(not_understood())
+}
+
+fn not_understood() -> Refusal {
+    Refusal::internal("dynashard: a key of the request was not understood")
 }
 
 /// What the answer to a transaction means.
-fn transacted(
-    actions: &BTreeMap<usize, ManagedAction<'_>>,
-    answer: Answer,
-) -> Result<Attempt, Refusal> {
+fn transacted(actions: &Actions<'_>, answer: Answer) -> Result<Outcome, Refusal> {
+    let is_late = is_late(actions);
     if answer.is_success() {
-        let mut members = answer.members();
-        let Some(Value::Object(by_table)) = members.get_mut("ItemCollectionMetrics") else {
-            return Ok(Attempt::Answered(answer));
-        };
-        for action in actions.values() {
-            let metrics = by_table.get_mut(action.table.name()).and_then(Value::as_array_mut);
-            for metrics in metrics.into_iter().flatten() {
-                if let Some(key) = metrics["ItemCollectionKey"].as_object_mut() {
-                    action.table.name_logically(key);
-                }
-            }
+        check_understood(actions)?;
+        if is_late {
+            // What it has written may have been moved before it was there (invariant I6).
+            return Err(Refusal::internal(
+                "dynashard: DynamoDB answered after a metadata lease had run out, and whether what it has written counts is unknown",
+            ));
         }
-        return Ok(Attempt::Answered(answer.with_body(members)));
+        return Ok(Outcome::Attempt(Attempt::Answered(named_logically(actions, answer))));
     }
     if !answer.is_error("TransactionCanceledException") {
-        return Ok(Attempt::Answered(answer));
+        return Ok(Outcome::Attempt(Attempt::Answered(answer)));
     }
     let mut members = answer.members();
-    let mut is_behind = false;
+    let mut is_behind = is_late;
+    let mut absent = BTreeSet::new();
     let reasons = members.get_mut("CancellationReasons").and_then(Value::as_array_mut);
     for (at, reason) in reasons.into_iter().flatten().enumerate() {
-        let Some(action) = actions.get(&at) else { continue };
-        let is_condition = reason["Code"] == "ConditionalCheckFailed";
+        let Some((reason, action)) = reason.as_object_mut().zip(actions.get(&at)) else { continue };
+        let is_condition = reason.get("Code").is_some_and(|code| code == "ConditionalCheckFailed");
         if is_condition && action.terms.is_none() {
-            return Err(Refusal::internal("dynashard: a key of the request was not understood"));
+            return Err(not_understood());
         }
-        let Some(reason) = reason.as_object_mut() else { continue };
-        if let Some(Value::Object(mut item)) = reason.remove("Item") {
-            is_behind |= action.is_behind(&mut item);
-            if action.asked_for_old {
+        let item = reason.remove("Item");
+        match action.on {
+            On::AnItem if is_condition && item.is_none() => drop(absent.insert(at)),
+            // Somebody has put one meanwhile.
+            On::Nothing if is_condition && item.is_some() => is_behind = true,
+            _ => {}
+        }
+        if let Some(Value::Object(mut item)) = item {
+            let shown = action.shown(&mut item);
+            is_behind |= shown.is_behind;
+            if action.asked_for_old && !shown.is_marker {
                 reason.insert("Item".to_owned(), item.into());
             }
         }
     }
-    if is_behind {
-        return Ok(Attempt::Again);
+    Ok(if is_behind {
+        Outcome::Attempt(Attempt::Again)
+    } else if !absent.is_empty() {
+        Outcome::Absent(absent)
+    } else {
+        Outcome::Attempt(Attempt::Answered(answer.with_body(members)))
+    })
+}
+
+/// The answer to a transaction that was carried out, with the client's own keys.
+fn named_logically(actions: &Actions<'_>, answer: Answer) -> Answer {
+    let mut members = answer.members();
+    let Some(Value::Object(by_table)) = members.get_mut("ItemCollectionMetrics") else {
+        return answer;
+    };
+    for (name, metrics) in by_table {
+        let action = actions.values().find(|action| action.table.name() == name);
+        for metrics in metrics.as_array_mut().into_iter().flatten() {
+            let key = metrics.get_mut("ItemCollectionKey").and_then(Value::as_object_mut);
+            if let Some((key, action)) = key.zip(action) {
+                action.table.name_logically(key);
+            }
+        }
     }
-    Ok(Attempt::Answered(answer.with_body(members)))
+    answer.with_body(members)
 }

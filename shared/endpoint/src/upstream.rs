@@ -19,6 +19,7 @@ use crate::table::ManagedTable;
 pub(crate) struct Upstream {
     client: RawClient,
     tables: Vec<ManagedTable>,
+    hold: Duration,
     metrics: Arc<Metrics>,
     shapes: Shapes,
 }
@@ -32,12 +33,31 @@ pub(crate) const MARK: &str = "x-dynashard-endpoint";
 /// For how long a call is tried.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
+/// What a write may take beyond the time for which it is held: it is sent once more at the end of that.
+const BEYOND_HOLD: Duration = Duration::from_secs(2);
+
+/// For how long DynamoDB is asked again that answers with faults, or not at all.
+const FAULTY_TIME: Duration = Duration::from_secs(1);
+
 /// For how long a batch or a transaction is tried.
 const LONG_TIMEOUT: Duration = Duration::from_secs(10);
 
 impl Upstream {
-    pub(crate) fn new(client: RawClient, tables: Vec<ManagedTable>, metrics: Arc<Metrics>) -> Self {
-        Self { client, tables, metrics, shapes: Shapes::default() }
+    pub(crate) fn new(
+        client: RawClient,
+        tables: Vec<ManagedTable>,
+        hold: Duration,
+        metrics: Arc<Metrics>,
+    ) -> Self {
+        Self { client, tables, hold, metrics, shapes: Shapes::default() }
+    }
+
+    /// The time by which a write of one item is answered: what is throttled is held and tried again for as long as the
+    /// endpoint is told to.
+    pub(crate) fn write_deadline(&self, table: &ManagedTable) -> Deadline {
+        let (now, hold) = (table.requests().now(), self.hold);
+        let whole = Deadline::after(now, TIMEOUT.max(hold + BEYOND_HOLD));
+        whole.if_throttled(Deadline::after(now, hold)).if_faulty(FAULTY_TIME)
     }
 
     pub(crate) fn client(&self) -> &RawClient {
@@ -76,17 +96,18 @@ impl Upstream {
         sent.map(Answer::from).map_err(|error| refused(&error))
     }
 
-    /// Sends a request, signed anew.
+    /// Sends a request, signed anew, while it stands on live leases.
     pub(crate) async fn exchange(
         &self,
         operation: &str,
         body: Vec<u8>,
-        lease: Option<Lease>,
+        leases: impl IntoIterator<Item = Lease>,
     ) -> Result<RawAnswer, RawError> {
         let target = format!("{TARGET_PREFIX}{operation}");
         let mark = (MARK, "1");
         self.metrics.count_upstream(operation);
-        self.client.send(RawRequest { target: &target, mark, body, lease }).await
+        let leases = leases.into_iter().collect();
+        self.client.send(RawRequest { target: &target, mark, body, leases }).await
     }
 
     /// The managed tables among these names.
@@ -106,7 +127,7 @@ impl Upstream {
 
 /// The time by which a call on this table is answered.
 pub(crate) fn deadline(table: &ManagedTable) -> Deadline {
-    Deadline::after(table.requests().now(), TIMEOUT)
+    Deadline::after(table.requests().now(), TIMEOUT).if_faulty(FAULTY_TIME)
 }
 
 /// The time by which a batch or a transaction is.
@@ -117,7 +138,8 @@ pub(crate) fn long_deadline(table: &ManagedTable) -> Deadline {
 /// What a client is told of a request that was not answered.
 pub(crate) fn refused(error: &RawError) -> Refusal {
     match error {
-        RawError::LeaseExpired | RawError::NotSent(_) => {
+        RawError::LeaseExpired => Refusal::unavailable(format!("dynashard: {error}")),
+        RawError::NotSent(_) => {
             Refusal::unavailable(format!("dynashard: DynamoDB was not asked: {error}"))
         }
         RawError::NoAnswer(_) => Refusal::internal(format!(

@@ -126,13 +126,15 @@ fn value(cursor: &mut Cursor<'_>) -> Result<Value, Malformed> {
 
 /// The placeholder of the value that a key condition demands of an attribute. `attribute_of` says what a `#name` stands for.
 ///
-/// DynamoDB takes one such equality of the partition key in a key condition, and refuses one without.
+/// DynamoDB takes one such equality of the partition key in a key condition, and refuses one without. Brackets change nothing of it,
+/// wherever they stand: it takes no other function than `begins_with`, which is no operand.
 pub fn equality<'a>(
     condition: &'a str,
     attribute: &str,
     attribute_of: impl Fn(&str) -> Option<String>,
 ) -> Option<&'a str> {
-    let tokens = tokens(condition).collect::<Vec<_>>();
+    let is_bracket = |kind: Kind| matches!(kind, Kind::Open | Kind::Close);
+    let tokens = tokens(condition).filter(|token| !is_bracket(token.kind)).collect::<Vec<_>>();
     tokens.windows(3).find_map(|window| {
         let (one, other) = match window {
             [one, equals, other] if equals.text == "=" => (one, other),
@@ -216,6 +218,9 @@ mod tests {
             "(sk > :s) and(pk = :p)",
             "(pk = :p)",
         ] {
+            assert_eq!(found(condition), Some(":p"), "{condition}");
+        }
+        for condition in ["(pk) = :p", "pk = (:p)", "((:p)) = (#p) AND sk = :s"] {
             assert_eq!(found(condition), Some(":p"), "{condition}");
         }
         for condition in ["pk < :p", "pk2 = :p", "#q = :p", "pk = sk", ":p = :q", "pk =", ""] {

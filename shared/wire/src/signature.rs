@@ -56,6 +56,32 @@ pub fn verify<'users>(
     scope: Scope<'_>,
     now: SystemTime,
 ) -> Result<&'users User, &'static str> {
+    let (claimed, user, signed_at) = claim(parts, users, scope, now)?;
+    let expected = signature(parts, body, &claimed, user, signed_at)?;
+    if bool::from(expected.as_bytes().ct_eq(claimed.signature.as_bytes())) {
+        Ok(user)
+    } else {
+        Err("the signature is of another request or another secret")
+    }
+}
+
+/// Whether [`verify`] may take a request, by its head alone: whose body is to be read is decided by this.
+pub fn check_head(
+    parts: &Parts,
+    users: &[User],
+    scope: Scope<'_>,
+    now: SystemTime,
+) -> Result<(), &'static str> {
+    claim(parts, users, scope, now).map(drop)
+}
+
+/// What a request claims, the user that it names, and when it was signed.
+fn claim<'parts, 'users>(
+    parts: &'parts Parts,
+    users: &'users [User],
+    scope: Scope<'_>,
+    now: SystemTime,
+) -> Result<(Claimed<'parts>, &'users User, SystemTime), &'static str> {
     let claimed = claimed(authorization_header(parts)?)
         .ok_or("the Authorization header is no Signature Version 4")?;
     let signed_at = date(&parts.headers, claimed.scope[0])?;
@@ -74,12 +100,7 @@ pub fn verify<'users>(
     }
     let user = users.iter().find(|user| user.access_key_id == claimed.access_key_id);
     let user = user.ok_or("no user has the access key of the signature")?;
-    let expected = signature(parts, body, &claimed, user, signed_at)?;
-    if bool::from(expected.as_bytes().ct_eq(claimed.signature.as_bytes())) {
-        Ok(user)
-    } else {
-        Err("the signature is of another request or another secret")
-    }
+    Ok((claimed, user, signed_at))
 }
 
 /// What the Authorization header says.

@@ -105,7 +105,7 @@ pub const DIFFERENCES: &[Difference] = &[
     Difference {
         name: "batches",
         what: "BatchWriteItem is single writes: a fault of an index key or of a size that only DynamoDB sees may leave others \
-               written. What is wrong with an entry is told in words of the endpoint's",
+               written. What is wrong with an entry, or with their number, is told in words of the endpoint's, also of a transaction",
         when: "always",
         what_to_do: "",
         permits: Some(batches),
@@ -116,6 +116,13 @@ pub const DIFFERENCES: &[Difference] = &[
         when: "always",
         what_to_do: "",
         permits: Some(long_expressions),
+    },
+    Difference {
+        name: "pages of all keys",
+        what: "A Scan, and a Query of an index that does not name the partition key of the table, are refused",
+        when: "once any key was listed: it has or had several shards, or was given settings of its own",
+        what_to_do: "The HTTP API, or `dynashard export`",
+        permits: None,
     },
     Difference {
         name: "PartiQL",
@@ -362,7 +369,8 @@ fn no_dynamodb_json(exchange: &Exchange) -> bool {
         && (other == "SerializationException" || is_plain_s && exchange.other.status == 400)
 }
 
-/// An item that an index refuses has left others written, which `Left` says.
+/// An item that an index refuses has left others written, which `Left` says. Where there are too many actions the endpoint does
+/// not repeat them.
 fn batches(exchange: &Exchange) -> bool {
     let wrong = |name: &str, value: &Value| match name {
         "n" => value.get("N").is_none(),
@@ -374,7 +382,12 @@ fn batches(exchange: &Exchange) -> bool {
         && plain.body.get("Left") == other.body.get("Left");
     let of_an_index =
         any_key(&exchange.request, &wrong) && exchange.exceptions() == ["ValidationException"; 2];
-    exchange.operation == "BatchWriteItem" && (only_words || of_an_index)
+    let says = |answer: &Answer| {
+        let message = answer.body.get("message").and_then(Value::as_str).unwrap_or_default();
+        message.ends_with("at 'transactItems' failed to satisfy constraint: Member must have length less than or equal to 100")
+    };
+    only_words && says(plain) && says(other)
+        || exchange.operation == "BatchWriteItem" && (only_words || of_an_index)
 }
 
 fn long_expressions(exchange: &Exchange) -> bool {

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use dynashard_aws_operator::{Operator, RawClient};
 use dynashard_core::{NativeRequests, Owner, Settings, TableSchema};
-use dynashard_endpoint::{Call, ManagedTable, Service};
+use dynashard_endpoint::{Call, ManagedTable, Service, ServiceOptions};
 use dynashard_keys::{Separator, SortKeyType};
 use serde_json::{Value, json};
 
@@ -44,7 +44,8 @@ impl Endpoint {
         let directory = operator.directory(TABLE, METADATA_TABLE, settings).pinning();
         let requests = NativeRequests::new(directory);
         let table = ManagedTable::new(TABLE.to_owned(), METADATA_TABLE.to_owned(), requests);
-        let service = Service::new(RawClient::new(&operator, &url), vec![table]);
+        let service =
+            Service::new(RawClient::new(&operator, &url), vec![table], ServiceOptions::default());
         // The stack claims the table with its first request.
         let first = json!({ "TableName": TABLE, "Key": key("hot", "a") });
         let mut endpoint = Self { engine, service, owner: Value::Null };

@@ -125,6 +125,7 @@ const TWO_COPIES: &[&str] = &[LAST_ENDS, DELETES, "two copies of a sort key"];
 
 const WRITES: &[Verb] = &[Verb::Put, Verb::Delete, Verb::Create, Verb::Replace];
 const BLIND: &[Verb] = &[Verb::Put, Verb::Delete];
+const PUT: &[Verb] = &[Verb::Put];
 const GET: &[Verb] = &[Verb::Get];
 const UPSERT: &[Verb] = &[Verb::Upsert];
 const CHECK: &[Verb] = &[Verb::Check];
@@ -242,6 +243,8 @@ impl Configuration {
             | M::VersionRepeats
             | M::UpsertTrustsNewHome
             | M::ConditionSeesMarker
+            | M::RemoveMarkerUnchecked
+            | M::RemoveMarkerWithoutGuard
             | M::CheckWithoutMarker => updates_against(mutation),
             M::RetryUnknown | M::DeleteOldHomeFirst => {
                 Search::of(&[(WRITES, 2), (GET, 2)], UP, true)
@@ -326,6 +329,8 @@ impl Configuration {
 struct Search {
     programs: Vec<Program>,
     route: &'static [u8],
+    /// Where a marker lies at first.
+    marker: Option<u8>,
     /// Whether the item is there at first.
     exists: bool,
     /// Whether the collection is without metadata at first.
@@ -348,6 +353,7 @@ impl Search {
         Self {
             programs: programs.iter().map(program).collect(),
             route,
+            marker: None,
             exists,
             enlists: false,
             crashes: 1,
@@ -374,12 +380,13 @@ impl Search {
         let route = self.route.iter().map(ToString::to_string).collect::<Vec<_>>().join(">");
         let programs = self.programs.iter().map(describe).collect::<Vec<_>>().join(", ");
         let exists = if self.exists { "there" } else { "absent" };
+        let marker = self.marker.map(|home| format!(", a marker in {home}")).unwrap_or_default();
         let enlists = if self.enlists { ", unlisted" } else { "" };
         let rejects = if self.rejects { ", moves rejected" } else { "" };
         let numbering = suffix(self.numbering);
         let Self { crashes, timeouts, .. } = self;
         format!(
-            "{mutation}{route}: {programs}; {exists}{enlists}{rejects}, crashes {crashes}, timeouts {timeouts}{numbering}"
+            "{mutation}{route}: {programs}; {exists}{marker}{enlists}{rejects}, crashes {crashes}, timeouts {timeouts}{numbering}"
         )
     }
 }
@@ -394,6 +401,7 @@ impl From<Search> for Configuration {
             subject: Subject::Item(ItemModel {
                 programs: search.programs,
                 initial: search.exists.then_some(Value(1)),
+                marker: search.marker.map(Home),
                 route: search.route.iter().copied().map(Home).collect(),
                 enlists: search.enlists,
                 last: Revision::closing(reshards),
@@ -524,6 +532,14 @@ fn updates() -> Vec<Search> {
             },
         ]);
     }
+    // A marker of an earlier reshard lies where the item is written, before the reshard or behind it.
+    let (both, put_get) = (&[Verb::Upsert, Verb::Unless][..], &[Verb::Put, Verb::Get]);
+    searches.extend([(0, both), (1, UPSERT)].map(|(home, updates)| Search {
+        marker: Some(home),
+        crashes: 0,
+        extent: Extent::Small,
+        ..Search::of(&[(updates, 1), (put_get, 2)], UP, false)
+    }));
     searches
 }
 
@@ -537,6 +553,10 @@ fn updates_against(mutation: Mutation) -> Search {
         M::UpsertTrustsNewHome => Search::of(&[(UPSERT, 1), (GET, 1)], UP, true),
         M::CheckWithoutMarker => {
             Search::of(&[(&[Verb::Put], 1), (CHECK, 1), (READS, 2)], UP, false)
+        }
+        M::RemoveMarkerUnchecked | M::RemoveMarkerWithoutGuard => {
+            let search = Search::of(&[(UPSERT, 1), (PUT, 1), (PUT, 1), (GET, 1)], UP, false);
+            Search { marker: Some(0), ..search }
         }
         M::ConditionSeesMarker => {
             Search::of(&[(&[Verb::Create, Verb::Delete], 2), (GET, 1)], UP_AND_DOWN, true)

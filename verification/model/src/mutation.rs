@@ -173,6 +173,13 @@ pub enum Mutation {
     /// Breaks "a condition is judged of nothing where a marker lies": a create fails at a marker.
     /// Invariant I16.
     ConditionSeesMarker,
+    /// Breaks "only a marker is taken away for a condition": what another client has put in its place goes with it.
+    /// Invariants I2, I16.
+    RemoveMarkerUnchecked,
+    /// Breaks "that removal carries the guard": one that comes late takes the marker of a later reshard, and who still
+    /// writes there is not told that the item is elsewhere.
+    /// Invariants I12, I16.
+    RemoveMarkerWithoutGuard,
     /// Breaks "checks run at the new home behind a marker at the old one": a check in `move` finds nothing, and a late put
     /// that was seen before shows behind it.
     /// Invariant I37.
@@ -339,7 +346,7 @@ pub enum Expectation {
 
 impl Mutation {
     /// All of them, in the order of the protocol's sections.
-    pub const ALL: [Self; 86] = [
+    pub const ALL: [Self; 88] = [
         Self::PublishBeforeLeasesEnd,
         Self::ForwardBeforeStableIsKnown,
         Self::EnlistWithoutWait,
@@ -385,6 +392,8 @@ impl Mutation {
         Self::VersionRepeats,
         Self::UpsertTrustsNewHome,
         Self::ConditionSeesMarker,
+        Self::RemoveMarkerUnchecked,
+        Self::RemoveMarkerWithoutGuard,
         Self::CheckWithoutMarker,
         Self::WriteWithoutGuard,
         Self::MoveKeepsGeneration,

@@ -1,26 +1,31 @@
 //! Clients: each runs a random program of operations and writes down what it saw.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use dynashard_core::ports::NativeGot;
 use dynashard_core::query::PageBudget;
 use dynashard_core::{
-    BatchOperation, Deleted, Error, NewItem, Precondition, Reader, Writer, Written,
+    BatchOperation, Code, Deleted, Error, NativeRequests, NewItem, Precondition, Reader, Version,
+    Writer, Written,
 };
 use dynashard_keys::{ItemKey, SortKey};
 
 use crate::environment::Role;
 use crate::history::{Meaning, attributes, patch};
 use crate::linearizability::{Call, Content, Expect, Step};
+use crate::native::{Answered, Look, Request};
 use crate::network::TO_BE_PUT_RIGHT;
 use crate::queries::query;
 use crate::scenario::Collection;
 use crate::world::{Process, Reply, World};
 
-/// One client, and the two functions that serve it.
+/// One client, and the functions and the endpoint that serve it.
 struct Client {
     world: World,
     writer: Process<Writer>,
     reader: Process<Reader>,
+    native: Process<NativeRequests>,
 }
 
 /// What a client is to do next.
@@ -30,6 +35,10 @@ enum Operation {
     Patch(Expect),
     Delete(Expect),
     Get,
+    NativePut(Expect),
+    NativeUpdate(Expect),
+    NativeDelete(Expect),
+    NativeGet,
     BatchGet,
     BatchWrite,
     Query,
@@ -37,8 +46,12 @@ enum Operation {
 
 /// The program of one client.
 pub(crate) async fn run(world: World) {
-    let mut client =
-        Client { writer: start_writer(&world), reader: start_reader(&world), world: world.clone() };
+    let mut client = Client {
+        writer: start_writer(&world),
+        reader: start_reader(&world),
+        native: start_native(&world),
+        world: world.clone(),
+    };
     for _ in 0..world.scenario.operations {
         let thought = world.kernel.draw(|random| random.any_scale(world.scenario.longest_thought));
         world.rest(thought).await;
@@ -56,16 +69,23 @@ fn start_reader(world: &World) -> Process<Reader> {
     world.start(Role::Function, Reader::new)
 }
 
+fn start_native(world: &World) -> Process<NativeRequests> {
+    world.start(Role::Function, NativeRequests::new)
+}
+
 impl Client {
     /// Another environment serves the client when the last one was killed, and now and then.
     fn replace_processes(&mut self) {
-        let [writer, reader] =
-            self.world.kernel.draw(|random| [random.chance(50_000), random.chance(50_000)]);
+        let [writer, reader, native] =
+            self.world.kernel.draw(|random| [(); 3].map(|()| random.chance(50_000)));
         if writer || self.world.is_killed(&self.writer) {
             self.writer = start_writer(&self.world);
         }
         if reader || self.world.is_killed(&self.reader) {
             self.reader = start_reader(&self.world);
+        }
+        if native || self.world.is_killed(&self.native) {
+            self.native = start_native(&self.world);
         }
     }
 
@@ -102,6 +122,23 @@ impl Client {
                     self.get(&key).await;
                 }
             }
+            Operation::NativePut(expect) => {
+                let content = self.new_content();
+                self.native_write(collection, expect, |expect| Step::Put(expect, content)).await;
+            }
+            Operation::NativeUpdate(expect) => {
+                let (writer, field, value) = self.new_field();
+                let step = |expect| Step::Update(expect, writer, field, value);
+                self.native_write(collection, expect, step).await;
+            }
+            Operation::NativeDelete(expect) => {
+                self.native_write(collection, expect, Step::Delete).await;
+            }
+            Operation::NativeGet => {
+                if let Some(key) = self.any_key(collection) {
+                    self.native_get(&key).await;
+                }
+            }
             Operation::BatchGet => self.batch_get().await,
             Operation::BatchWrite => self.batch_write(collection).await,
             Operation::Query => query(&self.world, &self.reader, collection).await,
@@ -115,13 +152,23 @@ impl Client {
             let calculated = |from: &[Expect]| {
                 if is_calculated { random.pick(from) } else { Expect::Anything }
             };
+            // A condition of DynamoDB's may ask for more, and does so of half of the writes.
+            let native = || {
+                let more = [Expect::Has(0), Expect::Has(1), Expect::Lacks(0), Expect::Lacks(1)];
+                let expects = [&expects[..], &more].concat();
+                if random.chance(500_000) { random.pick(&expects) } else { Expect::Anything }
+            };
             match random.below(100) {
-                0..32 => Operation::Put(calculated(&expects)),
-                32..44 if is_calculated => {
+                0..8 if is_calculated => Operation::NativePut(native()),
+                8..22 if is_calculated => Operation::NativeUpdate(native()),
+                0..36 => Operation::Put(calculated(&expects)),
+                36..44 if is_calculated => {
                     Operation::Patch(random.pick(&[expects[0], expects[2], expects[3]]))
                 }
-                32..44 => Operation::Put(Expect::Anything),
+                36..44 => Operation::Put(Expect::Anything),
+                44..52 if is_calculated => Operation::NativeDelete(native()),
                 44..60 => Operation::Delete(calculated(&[expects[0], expects[2], expects[3]])),
+                60..66 if is_calculated => Operation::NativeGet,
                 60..76 => Operation::Get,
                 76..80 => Operation::BatchGet,
                 80..86 => Operation::BatchWrite,
@@ -160,6 +207,9 @@ impl Client {
             Expect::Anything => (expect, Precondition::None),
             Expect::Absent => (expect, Precondition::Absent),
             Expect::Exists => (expect, Precondition::Exists),
+            Expect::Has(_) | Expect::Lacks(_) | Expect::Is(_) => {
+                (Expect::Anything, Precondition::None)
+            }
             Expect::LeftBy(_) => {
                 let history = self.world.history();
                 let known = history
@@ -179,6 +229,14 @@ impl Client {
         Content { writer, fields: [Some(writer), expires.then_some(writer)] }
     }
 
+    /// A new value of one field, or none, by the write of this number.
+    fn new_field(&self) -> (u64, usize, Option<u64>) {
+        let writer = self.world.history().number_write();
+        let (field, remove) =
+            self.world.kernel.draw(|random| (random.index(2), random.chance(300_000)));
+        (writer, field, (!remove).then_some(writer))
+    }
+
     fn new_item(&self, key: &ItemKey, content: Content) -> Option<NewItem> {
         let schema = &self.world.settings().schema;
         let item = NewItem::new(key.clone(), attributes(content), schema);
@@ -192,7 +250,7 @@ impl Client {
             return;
         };
         let begun = self.world.kernel.moment();
-        let put = move |writer: std::sync::Arc<Writer>, deadline| async move {
+        let put = move |writer: Arc<Writer>, deadline| async move {
             writer.put(&item, precondition, deadline).await
         };
         let reply = self.world.call(&self.writer, self.world.draw_timeout(), put).await;
@@ -204,14 +262,11 @@ impl Client {
         let (expect, precondition) = self.precondition(key, expect);
         // A patch needs an item, whatever else is asked.
         let expect = if expect == Expect::Anything { Expect::Exists } else { expect };
-        let writer = self.world.history().number_write();
-        let (field, remove) =
-            self.world.kernel.draw(|random| (random.index(2), random.chance(300_000)));
-        let value = (!remove).then_some(writer);
+        let (writer, field, value) = self.new_field();
         let changes = patch(writer, field, value);
         let begun = self.world.kernel.moment();
         let (key_of_it, step) = (key.clone(), Step::Patch(expect, writer, field, value));
-        let patch = move |writer: std::sync::Arc<Writer>, deadline| async move {
+        let patch = move |writer: Arc<Writer>, deadline| async move {
             writer.patch(&key_of_it, changes, precondition, deadline).await
         };
         let reply = self.world.call(&self.writer, self.world.draw_timeout(), patch).await;
@@ -222,11 +277,94 @@ impl Client {
         let (expect, precondition) = self.precondition(key, expect);
         let begun = self.world.kernel.moment();
         let key_of_it = key.clone();
-        let delete = move |writer: std::sync::Arc<Writer>, deadline| async move {
+        let delete = move |writer: Arc<Writer>, deadline| async move {
             writer.delete(&key_of_it, precondition, deadline).await
         };
         let reply = self.world.call(&self.writer, self.world.draw_timeout(), delete).await;
         self.wrote(key, begun, Step::Delete(expect), Step::Refused(expect), None, reply);
+    }
+
+    /// A write in DynamoDB's own words, of any item of the collection.
+    async fn native_write(
+        &self,
+        collection: &Collection,
+        expect: Expect,
+        step: impl FnOnce(Expect) -> Step,
+    ) {
+        let Some(key) = self.any_key(collection) else { return };
+        let expect = match expect {
+            Expect::LeftBy(_) => {
+                self.world.history().last_seen(&key).map_or(Expect::Anything, Expect::LeftBy)
+            }
+            expect => expect,
+        };
+        let step = step(expect);
+        let shows = self.world.kernel.draw(|random| random.chance(300_000));
+        let endpoint = self.world.network.endpoint(self.native.environment);
+        let request = Request { endpoint, key: key.clone(), step, shows };
+        let begun = self.world.kernel.moment();
+        let write = move |native: Arc<NativeRequests>, deadline| async move {
+            native.write(&request.key, &request, 1.0, deadline).await
+        };
+        let reply = self.world.call(&self.native, self.world.draw_timeout(), write).await;
+        let (mut done, mut refused) = (step, Step::Refused(expect));
+        let reply = match reply {
+            Reply::Answer(Ok(Answered::Done { version, before })) => {
+                if shows {
+                    let before = self.world.history().content(&key, before.as_ref());
+                    done = before.map_or(step, |before| step.of(before));
+                }
+                Reply::Answer(Ok(version))
+            }
+            Reply::Answer(Ok(Answered::Refused(existing))) => {
+                let mut history = self.world.history();
+                if let Some(content) = history.content(&key, existing.as_ref()) {
+                    refused = Step::Saw(content);
+                    if step.can_happen_to(content) {
+                        let what = format!("{step:?} of {key:?} was refused for {content:?}");
+                        history.violations.push(what);
+                    }
+                }
+                Reply::Answer(Err(Error::new(Code::PreconditionFailed, "its own condition")))
+            }
+            Reply::Answer(Ok(Answered::Invalid)) => {
+                Reply::Answer(Err(Error::new(Code::RequestRejected, TO_BE_PUT_RIGHT)))
+            }
+            Reply::Answer(Err(error)) => Reply::Answer(Err(error)),
+            Reply::Killed => Reply::Killed,
+            Reply::GivenUp => Reply::GivenUp,
+        };
+        let writer = match step {
+            Step::Put(_, Content { writer, .. }) | Step::Update(_, writer, ..) => Some(writer),
+            _ => None,
+        };
+        self.wrote(&key, begun, done, refused, writer, reply);
+    }
+
+    /// A read in DynamoDB's own words.
+    async fn native_get(&self, key: &ItemKey) {
+        let begun = self.world.kernel.moment();
+        let (consistency, lag) = self.world.draw_consistency();
+        let begun = begun.saturating_sub(lag);
+        let endpoint = self.world.network.endpoint(self.native.environment);
+        let look = Look { endpoint, key: key.clone(), consistency };
+        let get = move |native: Arc<NativeRequests>, deadline| async move {
+            native.get(&look.key, &look, deadline).await
+        };
+        let reply = self.world.call(&self.native, self.world.draw_timeout(), get).await;
+        let ended = self.world.kernel.moment();
+        self.world.kernel.trace(|| format!("native get {key:?}: {reply:?}"));
+        let mut history = self.world.history();
+        match reply {
+            Reply::Answer(Ok(NativeGot::Read { answer, existing, .. })) => {
+                let item = answer.filter(|_| existing.is_some());
+                history.saw(key, item.as_ref(), begun, ended);
+            }
+            Reply::Answer(Err(error)) => {
+                history.meaning("native get", &error);
+            }
+            _ => {}
+        }
     }
 
     async fn get(&self, key: &ItemKey) {
@@ -234,7 +372,7 @@ impl Client {
         let key_of_it = key.clone();
         let (consistency, lag) = self.world.draw_consistency();
         let begun = begun.saturating_sub(lag);
-        let get = move |reader: std::sync::Arc<Reader>, deadline| async move {
+        let get = move |reader: Arc<Reader>, deadline| async move {
             reader.get(&key_of_it, None, consistency, deadline).await
         };
         let reply = self.world.call(&self.reader, self.world.draw_timeout(), get).await;
@@ -266,7 +404,7 @@ impl Client {
         let asked = keys.iter().cloned().collect::<Vec<_>>();
         let (consistency, lag) = self.world.draw_consistency();
         let begun = begun.saturating_sub(lag);
-        let get = move |reader: std::sync::Arc<Reader>, deadline| async move {
+        let get = move |reader: Arc<Reader>, deadline| async move {
             reader.batch_get(asked, None, consistency, PageBudget::UNLIMITED, deadline).await
         };
         let reply = self.world.call(&self.reader, self.world.draw_timeout(), get).await;
@@ -318,7 +456,7 @@ impl Client {
             }
         }
         let begun = self.world.kernel.moment();
-        let batch = move |writer: std::sync::Arc<Writer>, deadline| async move {
+        let batch = move |writer: Arc<Writer>, deadline| async move {
             writer.batch(operations, deadline).await
         };
         let reply = self.world.call(&self.writer, self.world.draw_timeout(), batch).await;
@@ -376,23 +514,29 @@ impl Client {
 
 /// What a successful write may tell.
 trait MayHaveVersion {
-    fn version(&self) -> Option<dynashard_core::Version>;
+    fn version(&self) -> Option<Version>;
+}
+
+impl MayHaveVersion for Version {
+    fn version(&self) -> Option<Version> {
+        Some(*self)
+    }
 }
 
 impl MayHaveVersion for Written {
-    fn version(&self) -> Option<dynashard_core::Version> {
+    fn version(&self) -> Option<Version> {
         Some(self.version)
     }
 }
 
 impl MayHaveVersion for () {
-    fn version(&self) -> Option<dynashard_core::Version> {
+    fn version(&self) -> Option<Version> {
         None
     }
 }
 
 impl MayHaveVersion for Deleted {
-    fn version(&self) -> Option<dynashard_core::Version> {
+    fn version(&self) -> Option<Version> {
         None
     }
 }

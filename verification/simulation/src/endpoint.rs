@@ -18,7 +18,7 @@ use crate::scenario::Mutation;
 use crate::tables::Tables;
 
 /// An executed-at-once request.
-fn at_once<T>(
+pub(crate) fn at_once<T>(
     mut execute: impl FnMut(&mut Tables, &Kernel, Duration) -> Result<T, StoreError> + Send,
 ) -> impl Execute<T> {
     move |tables: &mut Tables, kernel: &Kernel, now: Duration| Some(execute(tables, kernel, now))

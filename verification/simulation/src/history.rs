@@ -52,18 +52,23 @@ impl History {
         begun: Duration,
         ended: Duration,
     ) {
-        let content = match item.map(|item| (content_of(item), item)) {
-            None => None,
-            Some((Some(content), item)) => {
-                self.note_version(content.writer, item.version);
-                Some(content)
-            }
-            Some((None, item)) => {
-                self.violations.push(format!("{key:?} holds what nobody wrote: {item:?}"));
-                return;
-            }
-        };
+        let Some(content) = self.content(key, item) else { return };
         self.add(key, Call { begun, ended, is_certain: true, step: Step::Saw(content) });
+    }
+
+    /// What a client was shown of an item. `None` where nobody has written that.
+    pub(crate) fn content(
+        &mut self,
+        key: &ItemKey,
+        item: Option<&StoredItem>,
+    ) -> Option<Option<Content>> {
+        let Some(item) = item else { return Some(None) };
+        let content = content_of(item).filter(|_| item.is_live());
+        match content {
+            Some(content) => self.note_version(content.writer, item.version),
+            None => self.violations.push(format!("{key:?} holds what nobody wrote: {item:?}")),
+        }
+        content.map(Some)
     }
 
     /// DynamoDB has deleted an item between these moments. If it lay hidden below another, clients see nothing of that.
@@ -96,7 +101,7 @@ impl History {
     pub(crate) fn last_seen(&self, key: &ItemKey) -> Option<u64> {
         self.items.get(key)?.iter().rev().find_map(|call| match call.step {
             Step::Saw(Some(content)) | Step::Put(_, content) => Some(content.writer),
-            Step::Patch(_, writer, ..) => Some(writer),
+            Step::Patch(_, writer, ..) | Step::Update(_, writer, ..) => Some(writer),
             _ => None,
         })
     }
@@ -173,7 +178,7 @@ pub(crate) fn patch(writer: u64, field: usize, value: Option<u64>) -> Attributes
     Attributes::from([(WRITER.to_owned(), number(writer)), (FIELDS[field].to_owned(), value)])
 }
 
-fn content_of(item: &StoredItem) -> Option<Content> {
+pub(crate) fn content_of(item: &StoredItem) -> Option<Content> {
     let number = |name: &str| match item.attributes.get(name) {
         Some(AttributeValue::Number(number)) => number.to_string().parse().ok(),
         _ => None,

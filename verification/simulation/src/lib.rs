@@ -7,7 +7,8 @@
 //!
 //! - `kernel` is time and the tasks, `environment` is a process with clocks of its own, and `clock`
 //!   reads them.
-//! - `endpoint` is the ports, `network` carries their requests to `tables`, which are what DynamoDB holds.
+//! - `endpoint` is the ports, and `native` those of requests in DynamoDB's own words. `network` carries their requests to
+//!   `tables`, which are what DynamoDB holds.
 //! - `scenario` is what a seed draws before anything runs, `clients`, `queries` and `operators` are
 //!   the programs.
 //! - `history` is what clients saw, `linearizability` whether that can have happened, and `run` puts
@@ -20,6 +21,7 @@ mod environment;
 mod history;
 mod kernel;
 mod linearizability;
+mod native;
 mod network;
 mod operators;
 mod queries;

@@ -24,6 +24,12 @@ pub(crate) enum Expect {
     Exists,
     /// The item that this write has left.
     LeftBy(u64),
+    /// An item in which this field has a value.
+    Has(usize),
+    /// None in which this field has a value, so that nothing is right, too.
+    Lacks(usize),
+    /// Just this.
+    Is(Option<Content>),
 }
 
 impl Expect {
@@ -33,6 +39,9 @@ impl Expect {
             Self::Absent => item.is_none(),
             Self::Exists => item.is_some(),
             Self::LeftBy(writer) => item.is_some_and(|item| item.writer == writer),
+            Self::Has(field) => item.is_some_and(|item| item.fields[field].is_some()),
+            Self::Lacks(field) => item.is_none_or(|item| item.fields[field].is_none()),
+            Self::Is(content) => item == content,
         }
     }
 }
@@ -43,6 +52,8 @@ pub(crate) enum Step {
     Put(Expect, Content),
     /// Sets one field of an item that exists, or takes it away.
     Patch(Expect, u64, usize, Option<u64>),
+    /// As a patch, but of nothing it makes an item.
+    Update(Expect, u64, usize, Option<u64>),
     Delete(Expect),
     /// It did nothing, because this did not hold.
     Refused(Expect),
@@ -51,9 +62,11 @@ pub(crate) enum Step {
 
 impl Step {
     /// Whether the step can have happened to an item, or to the lack of one.
-    fn can_happen_to(self, item: Option<Content>) -> bool {
+    pub(crate) fn can_happen_to(self, item: Option<Content>) -> bool {
         match self {
-            Self::Put(expect, _) | Self::Delete(expect) => expect.holds(item),
+            Self::Put(expect, _) | Self::Delete(expect) | Self::Update(expect, ..) => {
+                expect.holds(item)
+            }
             Self::Patch(expect, ..) => item.is_some() && expect.holds(item),
             Self::Refused(expect) => !expect.holds(item),
             Self::Saw(seen) => seen == item,
@@ -61,7 +74,7 @@ impl Step {
     }
 
     /// What is there after a step that can have happened.
-    fn apply(self, item: Option<Content>) -> Option<Content> {
+    pub(crate) fn apply(self, item: Option<Content>) -> Option<Content> {
         match self {
             Self::Put(_, content) => Some(content),
             Self::Patch(_, writer, field, value) => item.map(|mut patched| {
@@ -69,8 +82,24 @@ impl Step {
                 patched.fields[field] = value;
                 patched
             }),
+            Self::Update(expect, writer, field, value) => {
+                let updated = item.unwrap_or(Content { writer, fields: [None; 2] });
+                Self::Patch(expect, writer, field, value).apply(Some(updated))
+            }
             Self::Delete(_) => None,
             Self::Refused(_) | Self::Saw(_) => item,
+        }
+    }
+
+    /// The step if it was told that this was there.
+    pub(crate) fn of(self, item: Option<Content>) -> Self {
+        let is = Expect::Is(item);
+        match self {
+            Self::Put(_, content) => Self::Put(is, content),
+            Self::Patch(_, writer, field, value) => Self::Patch(is, writer, field, value),
+            Self::Update(_, writer, field, value) => Self::Update(is, writer, field, value),
+            Self::Delete(_) => Self::Delete(is),
+            Self::Refused(_) | Self::Saw(_) => self,
         }
     }
 
@@ -273,6 +302,22 @@ mod tests {
         assert_eq!(check(&calls(Expect::LeftBy(2))), Verdict::Linearizable);
         assert_eq!(check(&calls(Expect::LeftBy(1))), Verdict::Impossible);
         assert_eq!(check(&calls(Expect::Exists)), Verdict::Impossible);
+    }
+
+    #[test]
+    fn an_update_keeps_what_it_does_not_name_and_makes_an_item_of_nothing() {
+        let update = |expect| Step::Update(expect, 2, 1, Some(2));
+        let made = Content { writer: 2, fields: [None, Some(2)] };
+        let updated = Content { fields: [Some(1), Some(2)], ..made };
+        let of_one = [call(0, 1, put(1)), call(2, 3, update(Expect::Anything))];
+        let saw = |content| call(4, 5, Step::Saw(Some(content)));
+        assert_eq!(check(&[&of_one[..], &[saw(updated)]].concat()), Verdict::Linearizable);
+        assert_eq!(check(&[&of_one[..], &[saw(made)]].concat()), Verdict::Impossible, "lost");
+        let of_nothing = [call(2, 3, update(Expect::Lacks(0))), saw(made)];
+        assert_eq!(check(&of_nothing), Verdict::Linearizable);
+        let told = |before| [of_one[0], call(2, 3, update(Expect::Anything).of(before))];
+        assert_eq!(check(&told(Some(content(1)))), Verdict::Linearizable);
+        assert_eq!(check(&told(None)), Verdict::Impossible, "it was told of nothing");
     }
 
     #[test]

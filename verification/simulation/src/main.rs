@@ -45,6 +45,9 @@ enum MutationName {
     StaleReplicas,
     UncheckedDates,
     UnpinnedTtl,
+    UpdateTrustsNewHome,
+    UpdateKeepsVersion,
+    ConditionSeesMarker,
 }
 
 impl From<MutationName> for Mutation {
@@ -57,6 +60,9 @@ impl From<MutationName> for Mutation {
             MutationName::StaleReplicas => Self::StaleReplicas,
             MutationName::UncheckedDates => Self::UncheckedDates,
             MutationName::UnpinnedTtl => Self::UnpinnedTtl,
+            MutationName::UpdateTrustsNewHome => Self::UpdateTrustsNewHome,
+            MutationName::UpdateKeepsVersion => Self::UpdateKeepsVersion,
+            MutationName::ConditionSeesMarker => Self::ConditionSeesMarker,
         }
     }
 }

@@ -29,6 +29,12 @@ pub enum Mutation {
     StoreRetries,
     /// No function knows the attribute by which items expire.
     UnpinnedTtl,
+    /// An update in place at a new home does not ask for a live item there.
+    UpdateTrustsNewHome,
+    /// An update in place keeps the version that it finds.
+    UpdateKeepsVersion,
+    /// A client's condition is judged of a marker.
+    ConditionSeesMarker,
 }
 
 /// Accidents per million turns of a process.
@@ -162,8 +168,15 @@ impl Scenario {
         let mut rates = Rates::draw(random, term, lifetime);
         // What is broken is to matter: it happens often, and long enough for a reshard to close.
         match mutation {
-            None | Some(Mutation::StoreRetries | Mutation::UnpinnedTtl) => {}
-            Some(Mutation::LateRequests) => rates.late = 300_000,
+            None
+            | Some(
+                Mutation::StoreRetries
+                | Mutation::UnpinnedTtl
+                | Mutation::UpdateTrustsNewHome
+                | Mutation::UpdateKeepsVersion,
+            ) => {}
+            // A marker that comes when those of its reshard are gone stays for the next one.
+            Some(Mutation::LateRequests | Mutation::ConditionSeesMarker) => rates.late = 300_000,
             Some(Mutation::StaleReplicas) => rates.stale = 900_000,
             Some(Mutation::UncheckedDates) => {
                 rates.late = 100_000;
@@ -175,7 +188,8 @@ impl Scenario {
                 rates.functions.longest_freeze = Duration::from_mins(2);
             }
         }
-        if mutation.is_some() {
+        let leaves_markers = mutation == Some(Mutation::ConditionSeesMarker);
+        if mutation.is_some() && !leaves_markers {
             lifetime = Duration::from_secs(2);
         }
         let next_dates = (mutation.is_none() && random.chance(200_000)).then(|| {
@@ -183,7 +197,8 @@ impl Scenario {
             RequestDates { age, lifetime: lifetime.saturating_sub(age) }
         });
         let unpinned = mutation == Some(Mutation::UnpinnedTtl);
-        let items_expire = unpinned || (mutation.is_none() && random.chance(300_000));
+        let items_expire =
+            unpinned || leaves_markers || (mutation.is_none() && random.chance(300_000));
         let placements = [Placement::Xxh64, Placement::Jump, Placement::Random];
         let growth = random.chance(200_000);
         // Clients of a calculated collection need its placement from the start.

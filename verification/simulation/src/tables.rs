@@ -159,22 +159,38 @@ impl Tables {
 
     pub(crate) fn write(&mut self, write: &Write, now: Duration) -> Result<f64, StoreError> {
         let key = &write.key;
+        let (is_done, existing) = self.change(key, now, |existing| {
+            write.condition.holds(existing).then(|| match &write.action {
+                Action::Put(item) => Some(StoredItem::clone(item)),
+                Action::Delete => None,
+            })
+        })?;
+        if is_done {
+            return Ok(1.0);
+        }
+        Err(StoreError::ConditionFailed { existing: existing.map(Box::new) })
+    }
+
+    /// A write that `next` judges, by what is there: what it leaves, or `None` if it does nothing. Whether it was carried
+    /// out, and what was there.
+    pub(crate) fn change(
+        &mut self,
+        key: &PhysicalKey,
+        now: Duration,
+        next: impl FnOnce(Option<&StoredItem>) -> Option<Option<StoredItem>>,
+    ) -> Result<(bool, Option<StoredItem>), StoreError> {
         if self.is_in_flight(key, now) {
             return Err(StoreError::Conflict);
         }
-        let existing = self.committed(key);
-        if !write.condition.holds(existing) {
-            let existing = existing.cloned().map(Box::new);
-            return Err(StoreError::ConditionFailed { existing });
+        let existing = self.committed(key).cloned();
+        let next = next(existing.as_ref());
+        let is_done = next.is_some();
+        if let Some(next) = next {
+            let cell = self.cell_mut(key);
+            cell.written_at = now;
+            cell.change(next, now);
         }
-        let cell = self.cell_mut(key);
-        cell.written_at = now;
-        let next = match &write.action {
-            Action::Put(item) => Some(StoredItem::clone(item)),
-            Action::Delete => None,
-        };
-        cell.change(next, now);
-        Ok(1.0)
+        Ok((is_done, existing))
     }
 
     pub(crate) fn get_both(

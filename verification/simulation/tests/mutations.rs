@@ -5,12 +5,16 @@ use dynashard_simulation::{Mutation, run};
 /// A mutation that breaks something is found out within so many seeds.
 const ENOUGH: u64 = 400;
 
-/// One that takes a put, its expiry and a slow mover at one item, or a request that is both late and dated ahead.
+/// One that takes a put, its expiry and a slow mover at one item, a request that is both late and dated ahead, or a marker that
+/// outlives its reshard.
 const ENOUGH_IF_RARE: u64 = 4_000;
 
 #[track_caller]
 fn is_found_out(mutation: Mutation, by: &str) {
-    let is_rare = matches!(mutation, Mutation::UnpinnedTtl | Mutation::UncheckedDates);
+    let is_rare = matches!(
+        mutation,
+        Mutation::UnpinnedTtl | Mutation::UncheckedDates | Mutation::ConditionSeesMarker
+    );
     let enough = if is_rare { ENOUGH_IF_RARE } else { ENOUGH };
     let violations = (0..enough).flat_map(|seed| run(seed, Some(mutation), false).violations);
     let found = violations.into_iter().find(|violation| violation.contains(by));
@@ -57,6 +61,26 @@ fn writes_that_are_sent_after_their_lease_are_found_out() {
 #[test]
 fn a_store_that_sends_writes_twice_is_found_out() {
     is_found_out(Mutation::StoreRetries, "is not linearizable");
+}
+
+/// What an update does not name lies at the old home yet, and is lost.
+/// Invariants I1, I2, I14.
+#[test]
+fn updates_that_ask_for_no_item_at_the_new_home_are_found_out() {
+    is_found_out(Mutation::UpdateTrustsNewHome, "is not linearizable");
+}
+
+/// A move puts back what it had read before an update.
+/// Invariants I2, I35.
+#[test]
+fn updates_that_keep_the_version_are_found_out() {
+    is_found_out(Mutation::UpdateKeepsVersion, "is not linearizable");
+}
+
+/// Invariant I16.
+#[test]
+fn conditions_that_are_judged_of_markers_are_found_out() {
+    is_found_out(Mutation::ConditionSeesMarker, "holds what nobody wrote");
 }
 
 /// A writer that does not know by which attribute items expire puts one past what lies at its old home. When it has expired,

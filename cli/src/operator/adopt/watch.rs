@@ -230,7 +230,7 @@ async fn ask(client: &RawClient, target: &str, body: &Value) -> Result<Value, Fa
         target,
         mark: ("x-dynashard-command", "watch"),
         body: body.to_string().into_bytes(),
-        lease: None,
+        leases: Vec::new(),
     };
     let answer = client.send(request).await.map_err(|e| Failure::connection(e.to_string()))?;
     let members = serde_json::from_slice::<Value>(&answer.body).unwrap_or_default();

@@ -32,6 +32,8 @@ pub(crate) struct Incoming<'a> {
     pub(crate) access: Access,
     /// What it asks for, in write or read units, if that is known before it is done.
     pub(crate) units: Option<f64>,
+    /// As how many such operations it counts: more than one where clients wait that would ask for more.
+    pub(crate) times: f64,
 }
 
 /// What is due under a throttle.
@@ -170,8 +172,8 @@ impl Meter {
                 Access::Get => (&mut measures.gets, &mut measures.get_units),
                 Access::Query => (&mut measures.queries, &mut measures.query_units),
             };
-            *operations += 1.0;
-            *asked += units;
+            *operations += incoming.times;
+            *asked += incoming.times * units;
         });
         if let Some(hash) = hash {
             if now.boot > seen.ranking.since + RANKED_FOR {

@@ -61,6 +61,12 @@ impl NativeRequests {
         self.directory.lease().epoch_secs()
     }
 
+    /// Tells how many clients ask at present, each of which waits for an answer before it asks again: what they would ask for
+    /// if none of their writes were held follows from that.
+    pub fn tell_clients(&self, clients: usize) {
+        self.writer.tell_clients(clients);
+    }
+
     /// Carries out a write of one item, which asks for so many write units, in whatever phase its collection is.
     pub async fn write<W: NativeWrite>(
         &self,

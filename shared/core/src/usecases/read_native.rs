@@ -3,6 +3,7 @@
 use dynashard_keys::ItemKey;
 
 use crate::model::error::{Code, Error};
+use crate::model::item::StoredItem;
 use crate::model::lease::Deadline;
 use crate::ports::{Consistency, NativeGot, NativeRead, NativeTerms};
 use crate::usecases::directory::{Directory, Known};
@@ -12,7 +13,8 @@ use crate::usecases::retry::{refusal, within};
 /// What is read of an item. What lies at its home and does not count is told as nothing.
 ///
 /// While a reshard moves it, the new home is read strongly, whatever was asked for. Where nothing is live there, a look at both
-/// homes moves what lies at the old one alone, and the new home is read again: DynamoDB alone projects what it returns.
+/// homes moves what lies at the old one alone, and the new home is read again: DynamoDB alone projects what it returns. Of an
+/// item that cannot be moved the old home is read, and counts if it still has the version that was seen.
 pub(crate) async fn native_get<R: NativeRead>(
     directory: &Directory,
     key: &ItemKey,
@@ -20,10 +22,16 @@ pub(crate) async fn native_get<R: NativeRead>(
     deadline: Deadline,
 ) -> Result<NativeGot<R::Answer>, Error> {
     let mut attempts = directory.attempts(deadline);
+    let mut unmovable = None;
     loop {
         let known = directory.find(&key.partition, deadline).await?;
-        let moves = known.metadata.reshard().is_some_and(|reshard| reshard.homes(key).is_some());
-        let terms = terms_at_home(directory, key, &known)?;
+        let homes = known.metadata.reshard().and_then(|reshard| reshard.homes(key));
+        let mut terms = terms_at_home(directory, key, &known)?;
+        let seen_at_old = unmovable.take().zip(homes);
+        if let Some((_, (old, _))) = seen_at_old {
+            let separator = directory.settings().schema.separator;
+            terms.partition = key.at(old, known.metadata.placement, separator).partition;
+        }
         let strong = read.is_strong() || known.metadata.reshard().is_some();
         let answered = within(directory.clock(), deadline, read.send(&terms, strong)).await;
         let got = match answered {
@@ -48,7 +56,17 @@ pub(crate) async fn native_get<R: NativeRead>(
             continue;
         }
         let existing = existing.filter(|existing| !existing.is_marker);
-        if moves && existing.is_none() && is_elsewhere(directory, key, deadline).await? {
+        if let Some((seen, _)) = seen_at_old {
+            if existing.is_none_or(|existing| existing.version != seen) {
+                continue;
+            }
+        } else if homes.is_some()
+            && existing.is_none()
+            && let Some(found) = find_elsewhere(directory, key, deadline).await?
+        {
+            // A move raises the generation of its item.
+            let is_at_old = found.generation < known.metadata.generation;
+            unmovable = is_at_old.then_some(found.version);
             continue;
         }
         return Ok(NativeGot::Read { answer, existing, consumed_rcu });
@@ -74,15 +92,15 @@ pub(crate) fn terms_at_home(
     })
 }
 
-/// Whether an item was found elsewhere than at its new home. It lies there now.
-async fn is_elsewhere(
+/// The item that was not found at its new home. It lies there now, if it can be moved.
+async fn find_elsewhere(
     directory: &Directory,
     key: &ItemKey,
     deadline: Deadline,
-) -> Result<bool, Error> {
+) -> Result<Option<StoredItem>, Error> {
     let consistency = Consistency::Strong;
     let lookup = Lookup { directory, key, fields: None, consistency, deadline };
     // It is large, and most reads hold it for nothing.
     let (found, _) = Box::pin(lookup.find()).await?;
-    Ok(found.is_some())
+    Ok(found)
 }

@@ -95,6 +95,11 @@ impl Writer {
         delete(&self.context, key, precondition, None, deadline).await
     }
 
+    /// Tells how many clients ask at present, each of which waits for an answer before it asks again.
+    pub(crate) fn tell_clients(&self, clients: usize) {
+        self.context.held.tell(clients);
+    }
+
     /// Carries out a write in DynamoDB's own words, which asks for so many write units.
     pub(crate) async fn native<W: NativeWrite>(
         &self,

@@ -13,6 +13,7 @@ mod held;
 mod look;
 mod model;
 mod mover;
+mod native;
 mod observe;
 mod query;
 mod reader;

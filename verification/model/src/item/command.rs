@@ -161,6 +161,8 @@ pub(super) enum Answer {
         /// Whether an item is there.
         live: bool,
     },
+    /// A marker is there, of which DynamoDB would judge the operation's own condition.
+    Marker,
     /// The guard failed: a higher `_ds_g` was there.
     Behind,
     /// A move found something live at the new home.

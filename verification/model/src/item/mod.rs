@@ -40,6 +40,8 @@ pub struct ItemModel {
     pub programs: Vec<Program>,
     /// What the item holds at first.
     pub initial: Option<Value>,
+    /// Where an earlier reshard has left a marker, if anywhere.
+    pub marker: Option<Home>,
     /// The home under each layout, the first included.
     pub route: Vec<Home>,
     /// Whether the collection begins without metadata, and its first reshard enlists it.
@@ -236,6 +238,9 @@ impl Model for ItemModel {
             crashes: 0,
             history: History::new(self.initial),
         };
+        if let Some(home) = self.marker {
+            *state.cell_mut(home) = Cell::Marker(Generation::FIRST);
+        }
         if let Some(value) = self.initial {
             *state.cell_mut(self.route[0]) =
                 Cell::Live(Version { value, stamp: Stamp(value), generation: Generation::FIRST });

@@ -158,6 +158,11 @@ impl Operation {
 }
 
 impl Change {
+    /// Whether it is sent in DynamoDB's own words, so that DynamoDB would judge its condition of a marker.
+    pub fn is_native(self) -> bool {
+        matches!(self, Self::Upsert(_) | Self::Unless { .. })
+    }
+
     /// The value that only this write writes. An upsert adds to those of others.
     pub fn writes(self) -> Option<Value> {
         match self {

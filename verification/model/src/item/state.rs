@@ -91,7 +91,9 @@ pub enum Step {
     DropCopy,
     /// settle: nothing is at the old home, and a marker keeps it so.
     Mark,
-    /// A replacement or an upsert in `move`, at the new home before anybody looks at the old one. A step that shows if
+    /// A write in DynamoDB's own words: the marker goes of which its condition would be judged.
+    RemoveMarker,
+    /// A replacement, an upsert or an `x <> :v` in `move`, at the new home before anybody looks at the old one. A step that shows if
     /// its condition holds, like the next three.
     TryNew,
     /// A delete in `move` of an item as it was read.

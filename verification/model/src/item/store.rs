@@ -65,12 +65,15 @@ impl Table<'_> {
         let marker = |mutation| self.has(mutation) && matches!(cell, Cell::Marker(_));
         let is_refused =
             marker(Mutation::ConditionSeesMarker) && matches!(change, Change::Create(_));
+        let keeps_marker =
+            marker(Mutation::UpsertKeepsMarker) && matches!(change, Change::Upsert(_));
+        if matches!(cell, Cell::Marker(_)) && change.is_native() && !keeps_marker {
+            return Answer::Marker;
+        }
         // A marker counts as nothing: `value` does not see it.
         let Some(next) = change.apply(cell.value()).ok().filter(|_| !is_refused) else {
             return Answer::ConditionFailed { live: cell.is_live() };
         };
-        let keeps_marker =
-            marker(Mutation::UpsertKeepsMarker) && matches!(change, Change::Upsert(_));
         *self.at(at) = match next {
             _ if change == Change::Check => cell,
             _ if keeps_marker => Cell::Marker(generation),

@@ -11,6 +11,7 @@ use crate::ports::{Clock, ItemStore};
 use crate::usecases::directory::Directory;
 use crate::usecases::meter::Incoming;
 use crate::usecases::watch::Watch;
+use crate::usecases::write::held::Held;
 use crate::usecases::write::pacing::Pacing;
 
 /// What all writes of an environment share.
@@ -22,6 +23,8 @@ pub(crate) struct WriteContext {
     pub(super) slots: Semaphore,
     /// Held by each part of a delete in a random collection until it is done.
     pub(super) parts: Semaphore,
+    /// What is held, in an environment that holds writes for its clients.
+    pub(crate) held: Held,
     /// None if whoever calls paces itself.
     pub(crate) pacing: Option<Pacing>,
 }
@@ -41,6 +44,7 @@ impl WriteContext {
         Self {
             directory,
             watch: Watch::new(true, partition),
+            held: Held::default(),
             slots: Semaphore::new(REQUESTS_IN_FLIGHT),
             parts: Semaphore::new(PARTS_IN_FLIGHT),
             pacing: Some(Pacing::new(partition.of(Access::Write))),
@@ -57,8 +61,8 @@ impl WriteContext {
 
     /// Takes note of an operation that comes in, and of the units that it asks for, if they are known.
     pub(super) fn arrived(&self, key: &ItemKey, units: Option<f64>) {
-        let (partition, item) = (&key.partition, Some(key));
-        let incoming = Incoming { partition, item, access: Access::Write, units };
+        let (partition, item, times) = (&key.partition, Some(key), self.held.times());
+        let incoming = Incoming { partition, item, access: Access::Write, units, times };
         self.watch.meter.arrived(incoming, self.clock().now());
     }
 

@@ -7,6 +7,7 @@
 
 mod context;
 mod delete;
+mod held;
 mod home;
 mod look;
 mod native;

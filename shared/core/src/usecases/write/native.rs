@@ -10,9 +10,7 @@ use crate::model::guard::{Action, Expected};
 use crate::model::item::StoredItem;
 use crate::model::lease::Deadline;
 use crate::model::version::Generation;
-use crate::ports::{
-    NativeGuard, NativeKind, NativeSent, NativeTerms, NativeWrite, Required, StoreError,
-};
+use crate::ports::{NativeGuard, NativeKind, NativeSent, NativeTerms, NativeWrite, Required};
 use crate::usecases::directory::Known;
 use crate::usecases::read::is_marker_of;
 use crate::usecases::retry::refusal;
@@ -43,6 +41,7 @@ pub(crate) async fn native<W: NativeWrite>(
     units: f64,
     deadline: Deadline,
 ) -> Result<W::Answer, Error> {
+    let _begun = context.held.begin();
     let mut operation = Operation::arriving(context, key, Some(units), deadline);
     let mut shown = Shown::default();
     let aside = Arc::clone(&operation.aside);
@@ -90,7 +89,6 @@ async fn try_native<W: NativeWrite>(
         }
         Ok(NativeSent::Invalid(answer)) => return Ok(answer),
         Ok(NativeSent::Refused { answer, existing }) => (answer, existing),
-        Err(StoreError::LeaseExpired) => return Err(Interrupted::BeginAgain),
         Err(error) => return Err(operation.begin_again_after(refusal(error)?).await),
     };
     if existing.is_some_and(|existing| existing.generation > known.metadata.generation) {

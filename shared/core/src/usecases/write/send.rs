@@ -85,8 +85,9 @@ impl<'a> Operation<'a> {
             }
         };
         let sent = context.clock().now().boot;
+        let asked = context.held.ask();
         let answer = within(context.clock(), answer_by, request).await;
-        drop(slot);
+        drop((asked, slot));
         if let Some(answer) = &answer {
             self.was_answered(at, answer.as_ref().err(), sent);
         }
