@@ -4,10 +4,12 @@ use std::num::{NonZeroU32, ParseIntError};
 use std::path::PathBuf;
 use std::sync::LazyLock;
 
-use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::builder::{BoolValueParser, TypedValueParser};
+use clap::{ArgAction, CommandFactory, FromArgMatches, Parser, Subcommand};
 use dynashard_api::release;
 use dynashard_keys::Placement;
 use dynashard_local::Limits;
+use serde::Serialize;
 
 use crate::console::{self, ConsoleArgs, LookArgs};
 use crate::operator;
@@ -49,7 +51,8 @@ pub(crate) enum Command {
     /// watch the shard counts follow.
     ///
     /// The demo starts a local stack with small partitions on free ports, and offers it the flights
-    /// that left New York in January 2013, by way of the HTTP API and at a steady rate. Throttled
+    /// that left New York in January 2013, by way of the HTTP API and at a steady rate; with --endpoint, by way of
+    /// DynamoDB's own protocol, as an application with an unmodified SDK would. Throttled
     /// writers raise the shard counts. Under the default placement items then move to their new shards
     /// while more are written. When the counts have settled, the demo reads every flight back in order
     /// and compares it with what it wrote, and does so again when the reshards have closed. The exit
@@ -158,6 +161,7 @@ Examples:
   dynashard demo
   dynashard demo --scaling alarm
   dynashard demo --placement random
+  dynashard demo --endpoint
   dynashard demo --partition-wcu 500 --load 4 --chart-dir charts
   dynashard demo --json > summary.json";
 
@@ -275,6 +279,10 @@ pub(crate) struct DemoArgs {
     /// Who raises a shard count: throttled writers, or the throttle alarm alone.
     #[arg(long, value_enum, default_value_t = Scaling::Writers)]
     pub(crate) scaling: Scaling,
+    /// Write by `BatchWriteItem` and read back by `Query`, through an endpoint as `dynashard serve` is, in place of the HTTP
+    /// API. The stack still moves the items. It serves no placement random.
+    #[arg(long = "endpoint", action = ArgAction::SetTrue, value_parser = BoolValueParser::new().map(Through::of))]
+    pub(crate) through: Through,
     /// How items are placed in shards: xxh64, jump or random. The default is the template's, xxh64.
     #[arg(long, value_name = "NAME")]
     pub(crate) placement: Option<Placement>,
@@ -307,6 +315,22 @@ pub(crate) enum Scaling {
     Writers,
     /// The throttle alarm, which invokes `ScaleFunction`.
     Alarm,
+}
+
+/// What the demo writes and reads through.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Through {
+    /// The HTTP API, with its functions.
+    Api,
+    /// An endpoint that speaks DynamoDB's own protocol.
+    Endpoint,
+}
+
+impl Through {
+    const fn of(is_endpoint: bool) -> Self {
+        if is_endpoint { Self::Endpoint } else { Self::Api }
+    }
 }
 
 /// Where the application is.

@@ -1,7 +1,9 @@
-//! A small client of the HTTP API of the stack on this machine.
+//! A small client of the HTTP API of the stack on this machine, and of the DynamoDB endpoint in front of it.
 
 use bytes::Bytes;
-use http::{Request, StatusCode};
+use dynashard_aws::error::is_throttle;
+use http::header::CONTENT_TYPE;
+use http::{Request, StatusCode, request};
 use http_body_util::{BodyExt, Full};
 use hyper_util::client::legacy::Client as HyperClient;
 use hyper_util::client::legacy::connect::HttpConnector;
@@ -12,17 +14,31 @@ use thiserror::Error;
 /// Why a request failed.
 #[derive(Debug, Error)]
 pub(crate) enum HttpError {
-    #[error("POST {url}: {why}")]
-    Failed { url: String, why: String },
-    #[error("POST {url} answered {status}: {body}")]
-    Refused { url: String, status: StatusCode, body: String },
+    #[error("{request}: {why}")]
+    Failed { request: String, why: String },
+    #[error("{request} answered {status}: {body}")]
+    Refused { request: String, status: StatusCode, body: String },
 }
 
 impl HttpError {
-    /// Whether the API asks to be asked again: no environment was free, or the function ran out of time.
+    /// Whether it is to be asked again: no environment was free, the function ran out of time, or DynamoDB throttles.
     pub(crate) fn is_busy(&self) -> bool {
-        let busy = [StatusCode::TOO_MANY_REQUESTS, StatusCode::SERVICE_UNAVAILABLE];
-        matches!(self, Self::Refused { status, .. } if busy.contains(status))
+        let Self::Refused { status, body, .. } = self else { return false };
+        if [StatusCode::TOO_MANY_REQUESTS, StatusCode::SERVICE_UNAVAILABLE].contains(status) {
+            return true;
+        }
+        let body = serde_json::from_str::<Value>(body).unwrap_or_default();
+        let kind = body["__type"].as_str().unwrap_or_default();
+        let kind = kind.rsplit_once('#').map_or(kind, |(_, kind)| kind);
+        is_throttle(kind) || kind == "TransactionConflictException"
+    }
+
+    /// Whether the endpoint gives this stable code as the reason.
+    pub(crate) fn says(&self, code: &str) -> bool {
+        let Self::Refused { body, .. } = self else { return false };
+        let body = serde_json::from_str::<Value>(body).unwrap_or_default();
+        let said = body["message"].as_str().and_then(|text| text.strip_prefix("dynashard: "));
+        said.and_then(|said| said.split(':').next()) == Some(code)
     }
 }
 
@@ -30,23 +46,40 @@ impl HttpError {
 #[derive(Debug)]
 pub(crate) struct Client {
     inner: HyperClient<HttpConnector, Full<Bytes>>,
-    api: String,
+    url: String,
 }
 
 impl Client {
-    /// Of the API with this address.
-    pub(crate) fn new(api: &str) -> Self {
+    /// Of what has this address.
+    pub(crate) fn new(url: &str) -> Self {
         let mut connector = HttpConnector::new();
         connector.set_nodelay(true);
         let inner = HyperClient::builder(TokioExecutor::new()).build(connector);
-        Self { inner, api: api.to_owned() }
+        Self { inner, url: url.to_owned() }
     }
 
-    /// Sends a request with a JSON body, and reads the JSON of a successful answer.
+    /// Sends a request with a JSON body to the API, and reads the JSON of a successful answer.
     pub(crate) async fn post(&self, path: &str, body: &Value) -> Result<Value, HttpError> {
-        let url = format!("{}{path}", self.api);
-        let failed = |why: String| HttpError::Failed { url: url.clone(), why };
-        let request = Request::post(&url).header("content-type", "application/json");
+        let url = format!("{}{path}", self.url);
+        let request = Request::post(&url).header(CONTENT_TYPE, "application/json");
+        self.send(format!("POST {url}"), request, body).await
+    }
+
+    /// Calls an operation of DynamoDB at an endpoint that takes it without a signature.
+    pub(crate) async fn call(&self, operation: &str, body: &Value) -> Result<Value, HttpError> {
+        let request = Request::post(&self.url)
+            .header(CONTENT_TYPE, "application/x-amz-json-1.0")
+            .header("x-amz-target", format!("DynamoDB_20120810.{operation}"));
+        self.send(format!("{operation} at {}", self.url), request, body).await
+    }
+
+    async fn send(
+        &self,
+        name: String,
+        request: request::Builder,
+        body: &Value,
+    ) -> Result<Value, HttpError> {
+        let failed = |why: String| HttpError::Failed { request: name.clone(), why };
         let request = request.body(Full::new(Bytes::from(body.to_string())));
         let request = request.map_err(|e| failed(e.to_string()))?;
         let answer = self.inner.request(request).await.map_err(|e| failed(e.to_string()))?;
@@ -55,7 +88,7 @@ impl Client {
             answer.into_body().collect().await.map_err(|e| failed(e.to_string()))?.to_bytes();
         if !status.is_success() {
             let body = String::from_utf8_lossy(&body).into_owned();
-            return Err(HttpError::Refused { url, status, body });
+            return Err(HttpError::Refused { request: name, status, body });
         }
         serde_json::from_slice(&body).map_err(|e| failed(format!("the answer is not JSON: {e}")))
     }

@@ -108,7 +108,7 @@ async fn start(args: LocalArgs) -> Result<(Box<Stack>, Console, Server), Failure
 }
 
 /// Serves DynamoDB's own protocol in front of the stack's tables.
-async fn endpoint_of(stack: &Stack, listener: TcpListener) -> Result<Server, Failure> {
+pub(crate) async fn endpoint_of(stack: &Stack, listener: TcpListener) -> Result<Server, Failure> {
     let dynamodb = &stack.endpoints().dynamodb;
     let operator = Operator::on_this_machine(dynamodb).await;
     // Of another application's template nothing is known, and nothing is managed.

@@ -127,6 +127,34 @@ fn under_random_placement_shards_double_and_nothing_moves() {
 }
 
 #[test]
+fn through_the_endpoint_hot_keys_outgrow_their_partitions_and_every_flight_comes_back_once() {
+    let charts = tempfile::tempdir().expect("a directory");
+    let (summary, stderr) = demo(&charts, &["--endpoint", "--load", "4", "--steady-secs", "2"]);
+    assert_eq!(summary["through"], "endpoint");
+    assert!(stderr.contains("through the DynamoDB endpoint: http://127.0.0.1:"), "{stderr}");
+    let counts = shards(&summary, "EWR");
+    assert!(counts.starts_with(&[Some(1)]) && counts.last() >= Some(&Some(4)), "{counts:?}");
+    assert_eq!(Some(stored(&summary)), summary["items"].as_u64(), "markers are not items");
+    let logs = fs::read_to_string(charts.path().join("demo.log")).expect("logs");
+    let of_writers = ["[WriteFunction]", "[ReadFunction]"];
+    assert!(!of_writers.iter().any(|function| logs.contains(function)), "nobody asks the API");
+}
+
+#[test]
+fn a_placement_that_no_endpoint_serves_is_said_before_anything_runs() {
+    let charts = tempfile::tempdir().expect("a directory");
+    let dir = charts.path().to_str().expect("UTF-8");
+    for random in [["--placement", "random"], ["--set", "Placement=random"]] {
+        let demo = [&["demo", "--endpoint", "--chart-dir", dir], &random[..]].concat();
+        let output = common::dynashard(&demo).output().expect("it runs");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success());
+        assert!(stderr.contains("choose xxh64 or jump"), "{stderr}");
+        assert!(!stderr.contains("The stack is up"), "{stderr}");
+    }
+}
+
+#[test]
 fn a_directory_that_cannot_hold_the_chart_is_said_before_anything_runs() {
     let file = tempfile::NamedTempFile::new().expect("a file");
     let dir = file.path().to_str().expect("UTF-8");

@@ -2,14 +2,13 @@
 
 use std::time::Duration;
 
-use dynashard_local::Stack;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 
 use super::DemoError;
 use super::flights::Airport;
 use super::load::send;
+use super::target::Target;
 use crate::clock::Stopwatch;
-use crate::http::Client;
 use crate::numbers::float;
 
 /// The part of what the machine carries that is offered at most: functions, clients, console and mover share it.
@@ -45,9 +44,8 @@ pub(super) fn partition_wcu(carried: f64, load: u32, airports: usize) -> Result<
     Ok(if fits >= 20 { fits / 5 * 5 } else { fits })
 }
 
-/// How many writes a second this machine carries, through a stack that throttles nothing.
-pub(super) async fn carried(stack: &Stack, airports: &[Airport]) -> Result<f64, DemoError> {
-    let client = Client::new(&stack.endpoints().api);
+/// How many writes a second this machine carries, through a target whose stack throttles nothing.
+pub(super) async fn carried(target: &Target, airports: &[Airport]) -> Result<f64, DemoError> {
     let watch = Stopwatch::start();
     let mut under_way = FuturesUnordered::new();
     let (mut next, mut written) = (0, 0);
@@ -55,7 +53,7 @@ pub(super) async fn carried(stack: &Stack, airports: &[Airport]) -> Result<f64, 
         while under_way.len() < AT_ONCE {
             let flights = (next * BATCH..(next + 1) * BATCH).collect();
             let key = next % airports.len();
-            under_way.push(send(&client, &airports[key], key, flights));
+            under_way.push(send(target, &airports[key], key, flights));
             next += 1;
         }
         let Some(answer) = under_way.next().await else { continue };

@@ -1,4 +1,4 @@
-//! Offers flights to the API at a steady rate, until the shard counts have followed and for a while
+//! Offers flights to the target at a steady rate, until the shard counts have followed and for a while
 //! longer, and then sees that each one is written.
 
 use std::collections::HashMap;
@@ -6,18 +6,17 @@ use std::time::Duration;
 
 use dynashard_local::Stack;
 use futures_util::stream::{FuturesUnordered, StreamExt};
-use serde_json::json;
 use tokio::time::{MissedTickBehavior, interval};
 
 use super::flights::Airport;
 use super::history::{History, KeySample, Sample};
 use super::offer::{Counts, Offers};
 use super::plan::{Plan, Stage, Window};
+use super::target::Target;
 use super::view::View;
 use super::watched::Watched;
 use super::{DemoError, MAIN_TABLE};
 use crate::clock::Stopwatch;
-use crate::http::Client;
 
 /// How often what is due is offered.
 const OFFER_EVERY: Duration = Duration::from_millis(50);
@@ -26,7 +25,7 @@ const OFFER_EVERY: Duration = Duration::from_millis(50);
 const SAMPLE_EVERY: Duration = Duration::from_millis(250);
 
 /// How long the demo waits for the last flights to be written before it gives up: several times
-/// what the API takes to answer at most.
+/// what the target takes to answer at most.
 const DRAIN_LIMIT: Duration = Duration::from_mins(2);
 
 /// A run whose flights are all written.
@@ -46,7 +45,7 @@ pub(super) struct Loaded {
 /// What a run works on.
 pub(super) struct Run<'a> {
     pub(super) stack: &'a Stack,
-    pub(super) client: Client,
+    pub(super) target: &'a Target,
     pub(super) plan: &'a Plan,
     pub(super) airports: &'a [Airport],
     pub(super) watched: Watched,
@@ -54,7 +53,7 @@ pub(super) struct Run<'a> {
 
 /// Runs the plan on a stack, and shows it.
 pub(super) async fn load(run: &Run<'_>, view: &mut View) -> Result<Loaded, DemoError> {
-    let Run { client, plan, airports, .. } = run;
+    let Run { target, plan, airports, .. } = run;
     let mut offers = plan.rates.iter().map(|rate| Offers::new(*rate)).collect::<Vec<_>>();
     let keys =
         airports.iter().zip(&plan.rates).map(|(airport, rate)| (airport.code.clone(), *rate));
@@ -83,7 +82,7 @@ pub(super) async fn load(run: &Run<'_>, view: &mut View) -> Result<Loaded, DemoE
                 Stage::Growing | Stage::Measuring { .. } => offers.due(at),
                 Stage::Draining { .. } | Stage::Closing => offers.rest(),
             };
-            in_flight.extend(batches.into_iter().map(|batch| send(client, airport, key, batch)));
+            in_flight.extend(batches.into_iter().map(|batch| send(target, airport, key, batch)));
         }
         if sample {
             history.samples.push(look(run, at, offers.iter().map(|offers| offers.counts)));
@@ -153,37 +152,20 @@ pub(super) struct Answer {
     pub(super) unknown: usize,
 }
 
-/// Sends one batch of an airport's flights. The same put twice stores the same item, so whatever
-/// the API did not carry out may be sent again.
+/// Sends one batch of an airport's flights.
 pub(super) async fn send(
-    client: &Client,
+    target: &Target,
     airport: &Airport,
     key: usize,
     batch: Vec<usize>,
 ) -> Result<Answer, DemoError> {
-    let mut puts = Vec::with_capacity(batch.len());
-    let mut numbers = HashMap::with_capacity(batch.len());
-    for number in &batch {
-        let flight = airport.flight(*number);
-        puts.push(json!({ "pk": airport.code, "sk": flight.sk, "item": flight.item }));
-        numbers.insert(flight.sk, *number);
-    }
-    let body = json!({ "puts": puts });
-    let flights = batch.len();
-    let answer = match client.post("/batch-write", &body).await {
-        Ok(answer) => answer,
-        Err(error) if error.is_busy() => {
-            return Ok(Answer { key, flights, refused: batch, unknown: 0 });
-        }
-        Err(error) => return Err(error.into()),
-    };
-    let unprocessed =
-        answer["unprocessed"].as_array().ok_or(DemoError::BadAnswer("unprocessed"))?;
-    let refused = unprocessed
-        .iter()
-        .map(|left| left["sk"].as_str().and_then(|sk| numbers.get(sk)).copied())
-        .collect::<Option<Vec<_>>>()
-        .ok_or(DemoError::BadAnswer("sort key that was sent in its unprocessed"))?;
-    let unknown = unprocessed.iter().filter(|left| left["code"] == "outcome_unknown").count();
-    Ok(Answer { key, flights, refused, unknown })
+    let flights = batch.iter().map(|number| airport.flight(*number)).collect::<Vec<_>>();
+    let unprocessed = target.put(&airport.code, &flights).await?;
+    let flights = flights.into_iter().map(|flight| flight.sk);
+    let numbers = flights.zip(batch).collect::<HashMap<_, _>>();
+    let refused = unprocessed.sort_keys.iter().map(|sk| numbers.get(sk).copied());
+    let refused = refused
+        .collect::<Option<_>>()
+        .ok_or(DemoError::BadAnswer("sort key that was sent in what is unprocessed"))?;
+    Ok(Answer { key, flights: numbers.len(), refused, unknown: unprocessed.unknown })
 }

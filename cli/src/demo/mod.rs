@@ -11,6 +11,7 @@ mod plan;
 mod read_back;
 mod simulated;
 mod summary;
+mod target;
 mod view;
 mod watched;
 
@@ -27,7 +28,7 @@ use costs::{Counted, Moving};
 use dynashard_aws_operator::Operator;
 use dynashard_console::Options;
 use dynashard_core::ports::StoreError;
-use dynashard_keys::{KeyError, PartitionKey};
+use dynashard_keys::{KeyError, PartitionKey, Placement};
 use dynashard_local::{Endpoints, Limits, Stack, StackOptions};
 use flights::Airport;
 use history::SettledRule;
@@ -35,15 +36,15 @@ use load::{Loaded, Run};
 use offer::Offers;
 use plan::Plan;
 use read_back::{ReadBack, count_shards};
-use serde_json::json;
 use simulated::AbsorbedShare;
 use summary::{Steady, Summary, growth, reshards};
+use target::Target;
 use thiserror::Error;
 use view::View;
 use watched::Watched;
 
-use crate::args::{DemoArgs, Scaling};
-use crate::http::{Client, HttpError};
+use crate::args::{DemoArgs, Scaling, Through};
+use crate::http::HttpError;
 use crate::operator::settings_of;
 use crate::project::stack_options;
 use crate::signals::TerminationSignals;
@@ -84,8 +85,14 @@ pub(crate) enum DemoError {
     Http(#[from] HttpError),
     #[error("some flights were not written within {} s after the last offer", .0.as_secs())]
     NotWritten(Duration),
-    #[error("an answer of the API has no {0}")]
+    #[error("an answer has no {0}")]
     BadAnswer(&'static str),
+    #[error("an item cannot be told in the other form of JSON: {0}")]
+    Item(String),
+    #[error(
+        "the endpoint serves no tables of the placement random: leave out --endpoint, or choose xxh64 or jump"
+    )]
+    EndpointOfRandom,
     #[error("the settings of the stack cannot be read: {0}")]
     Parameters(String),
     #[error(transparent)]
@@ -105,6 +112,9 @@ pub(crate) enum DemoError {
 
 /// `dynashard demo`: fails unless every flight came back once, in order and unchanged.
 pub(crate) async fn run(args: DemoArgs) -> Result<(), crate::Failure> {
+    if args.through == Through::Endpoint && is_random(&args) {
+        return Err(DemoError::EndpointOfRandom.into());
+    }
     let airports = flights::load().map_err(DemoError::from)?;
     let files = Files::prepare(&args)?;
     let listener = console::bind(None).await?;
@@ -114,10 +124,11 @@ pub(crate) async fn run(args: DemoArgs) -> Result<(), crate::Failure> {
         let (partition_wcu, carried) = fitting(&args, &built, &airports).await?;
         let plan = plan(&args, airports.len(), partition_wcu);
         let stack = Stack::start(options(&built, &args, &plan)).await?;
-        Ok::<_, crate::Failure>((plan, carried, stack))
+        let target = Target::of(&stack, args.through).await?;
+        Ok::<_, crate::Failure>((plan, carried, stack, target))
     };
     // In a terminal a signal also ends the build of the functions, which then is not an error.
-    let (plan, carried, stack) = tokio::select! {
+    let (plan, carried, stack, target) = tokio::select! {
         biased;
         () = signals.received() => return Err(DemoError::Interrupted.into()),
         started = Box::pin(started) => started?,
@@ -125,6 +136,9 @@ pub(crate) async fn run(args: DemoArgs) -> Result<(), crate::Failure> {
     let console = console::console_of_stack(listener, &stack, Options::default())?;
     let Endpoints { api, dynamodb, .. } = stack.endpoints();
     note!("The stack is up: API {api}, DynamoDB {dynamodb}");
+    if let Some(url) = target.endpoint_url() {
+        note!("Everything is written and read through the DynamoDB endpoint: {url}");
+    }
     note!("Watch it in a browser: {}", console.url());
     let offered = airports.iter().zip(&plan.rates);
     let offered = offered.map(|(airport, rate)| format!("{rate} to {}", airport.code));
@@ -138,7 +152,7 @@ pub(crate) async fn run(args: DemoArgs) -> Result<(), crate::Failure> {
     );
     let mut view = View::start(files.logs.is_some() && io::stderr().is_terminal());
     let result = tokio::select! {
-        result = show(&stack, &args, (&plan, carried), &airports, &files, &mut view) => result,
+        result = show((&stack, &target), &args, (&plan, carried), &airports, &files, &mut view) => result,
         () = signals.received() => Err(DemoError::Interrupted),
     };
     view.end();
@@ -147,6 +161,7 @@ pub(crate) async fn run(args: DemoArgs) -> Result<(), crate::Failure> {
         note!("The stack stays up, and so does {}; Ctrl-C ends them", console.url());
         signals.received().await;
     }
+    target.stop().await;
     console.stop().await;
     stack.shutdown().await;
     let summary = result.inspect_err(|_| {
@@ -215,7 +230,9 @@ async fn fitting(
         ..built.clone()
     };
     let stack = Stack::start(unlimited).await?;
-    let carried = fit::carried(&stack, airports).await;
+    let target = Target::of(&stack, args.through).await?;
+    let carried = fit::carried(&target, airports).await;
+    target.stop().await;
     stack.shutdown().await;
     let carried = carried?;
     Ok((fit::partition_wcu(carried, args.load, airports.len())?, Some(carried)))
@@ -240,6 +257,13 @@ fn plan(args: &DemoArgs, airports: usize, partition_wcu: u32) -> Plan {
     }
 }
 
+/// Whether the command line chooses the placement that no endpoint serves.
+fn is_random(args: &DemoArgs) -> bool {
+    let random = Placement::Random.as_str();
+    let set = args.project.settings.iter().rfind(|(name, _)| name == "Placement");
+    set.map_or(args.placement == Some(Placement::Random), |(_, value)| value == random)
+}
+
 /// The template's parameters. Those of the command line come last, and win.
 fn parameters(args: &DemoArgs, plan: &Plan) -> Vec<(String, String)> {
     let writers = match args.scaling {
@@ -259,6 +283,14 @@ fn environments(plan: &Plan) -> usize {
     plan.rates.iter().map(|rate| Offers::new(*rate).most_batches).sum()
 }
 
+/// The processes that write: environments of functions, or the endpoint.
+fn writers(args: &DemoArgs, plan: &Plan) -> usize {
+    match args.through {
+        Through::Api => environments(plan),
+        Through::Endpoint => 1,
+    }
+}
+
 /// The stack of a run, by those options that it shares with every one.
 fn options(built: &StackOptions, args: &DemoArgs, plan: &Plan) -> StackOptions {
     StackOptions {
@@ -274,28 +306,26 @@ fn options(built: &StackOptions, args: &DemoArgs, plan: &Plan) -> StackOptions {
 }
 
 async fn show(
-    stack: &Stack,
+    (stack, target): (&Stack, &Target),
     args: &DemoArgs,
     (plan, carried): (&Plan, Option<f64>),
     airports: &[Airport],
     files: &Files,
     view: &mut View,
 ) -> Result<Summary, DemoError> {
-    let Endpoints { api, dynamodb, .. } = stack.endpoints();
-    let client = Client::new(api);
     let settings = settings_of(stack.parameters()).map_err(DemoError::Parameters)?;
     // The tables, past the functions.
-    let (schema, operator) = (&settings.schema, Operator::on_this_machine(dynamodb).await);
+    let (schema, operator) =
+        (&settings.schema, Operator::on_this_machine(&stack.endpoints().dynamodb).await);
     let items = operator.items(MAIN_TABLE, schema);
     let metadata = operator.records(METADATA_TABLE, schema);
     let partitions = airports.iter().map(|airport| PartitionKey::new(&airport.code));
     let partitions = partitions.collect::<Result<Vec<_>, _>>()?;
-    // The first function that acts pins the settings and puts the item that names the table's owner, which are not part of the
+    // The first writer that acts pins the settings and puts the item that names the table's owner, which are not part of the
     // load: with this one it has done so before anything is counted.
-    let nothing = json!({ "deletes": [{ "pk": "nobody", "sk": "0" }] });
-    client.post("/batch-write", &nothing).await?;
+    target.delete_nothing().await?;
     let watched = Watched::start(metadata.clone(), partitions.clone());
-    let run = Run { stack, client, plan, airports, watched };
+    let run = Run { stack, target, plan, airports, watched };
     let before = stack.counters();
     let Loaded { mut history, steady, flights, watch, load } = load::load(&run, view).await?;
     let after = stack.counters();
@@ -324,7 +354,7 @@ async fn show(
     // Alarms are evaluated each five seconds here, and each minute in the simulation.
     let absorbed_share = steady
         .filter(|_| args.scaling == Scaling::Writers)
-        .and_then(|window| AbsorbedShare::of(&history, window.to, &settings, environments(plan)));
+        .and_then(|window| AbsorbedShare::of(&history, window.to, &settings, writers(args, plan)));
     let begun = match args.scaling {
         Scaling::Writers => "growth begun by throttled writers",
         Scaling::Alarm => "growth begun by the alarm",
@@ -339,6 +369,7 @@ async fn show(
     Ok(Summary {
         ok: reads.iter().all(|read| read.differences.is_empty()),
         placement,
+        through: args.through,
         scaling: match args.scaling {
             Scaling::Writers => "writers",
             Scaling::Alarm => "alarm",

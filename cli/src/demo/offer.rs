@@ -33,7 +33,7 @@ pub(super) struct Offers {
     waiting: usize,
     /// The flights that were refused and are to be offered again, and when that was.
     again: VecDeque<(Duration, usize)>,
-    /// How many different flights were offered to the API.
+    /// How many different flights were offered to the target.
     pub(super) flights: usize,
     pub(super) counts: Counts,
 }
@@ -43,9 +43,9 @@ pub(super) struct Offers {
 pub(super) struct Counts {
     /// Offers that were due.
     pub(super) offered: u64,
-    /// Writes that the API acknowledged.
+    /// Writes that the target acknowledged.
     pub(super) absorbed: u64,
-    /// Offers that the API got and did not carry out: they are made again.
+    /// Offers that the target got and did not carry out: they are made again.
     pub(super) unprocessed: u64,
     /// Those of them that may have been stored all the same.
     pub(super) unknown: u64,

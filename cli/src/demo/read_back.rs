@@ -9,15 +9,15 @@ use dynashard_core::query::MAX_LIMIT;
 use dynashard_core::{CollectionMetadata, TableSchema};
 use dynashard_keys::{PartitionKey, Placement};
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio::time::sleep;
 
 use super::DemoError;
 use super::flights::{Airport, Flight};
 use super::load::Run;
+use super::target::{Page, Target};
 use super::view::View;
 use crate::clock::Stopwatch;
-use crate::http::Client;
 
 /// Differences that are shown of each collection.
 const SHOWN_DIFFERENCES: usize = 5;
@@ -35,9 +35,9 @@ pub(super) struct ReadBack {
     pub(super) secs: f64,
     /// Pages that were read.
     pub(super) pages: u64,
-    /// Items that DynamoDB read for them, as the API reports them.
-    pub(super) items_read: u64,
-    /// Pages that were asked for again, because the API said that it could not answer now.
+    /// Items that DynamoDB read for them, as the API reports them; an endpoint does not tell.
+    pub(super) items_read: Option<u64>,
+    /// Pages that were asked for again, because the target said that it could not answer now.
     pub(super) retried: u64,
     /// What is not as it was offered, the first few of each collection.
     pub(super) differences: Vec<String>,
@@ -54,7 +54,7 @@ impl ReadBack {
         let mut read = Self { while_moving: !run.watched.is_stable(), ..Self::default() };
         view.reading(flights.iter().sum());
         for (airport, flights) in run.airports.iter().zip(flights) {
-            read.collection(&run.client, airport, *flights, view).await?;
+            read.collection(run.target, airport, *flights, view).await?;
         }
         read.secs = watch.elapsed().as_secs_f64();
         Ok(read)
@@ -63,25 +63,25 @@ impl ReadBack {
     /// Reads a collection page by page, in order, and compares it with an airport's first flights.
     async fn collection(
         &mut self,
-        client: &Client,
+        target: &Target,
         airport: &Airport,
         flights: usize,
         view: &mut View,
     ) -> Result<(), DemoError> {
         let mut comparison = Comparison::new((0..flights).map(|number| airport.flight(number)));
-        let mut query = json!({ "pk": airport.code, "limit": MAX_LIMIT, "consistent": true });
+        let mut start = None;
         loop {
-            let page = self.page(client, &query).await?;
-            let items = page["items"].as_array().ok_or(DemoError::BadAnswer("items"))?;
+            let page = self.page(target, &airport.code, start.as_ref()).await?;
             self.pages += 1;
-            self.items_read +=
-                page["items_read"].as_u64().ok_or(DemoError::BadAnswer("items_read"))?;
-            for item in items {
+            if let Some(items_read) = page.items_read {
+                *self.items_read.get_or_insert(0) += items_read;
+            }
+            for item in &page.items {
                 comparison.came_back(item);
             }
-            view.read(items.len());
-            query["cursor"] = page["cursor"].clone();
-            if query["cursor"].is_null() {
+            view.read(page.items.len());
+            start = page.next;
+            if start.is_none() {
                 break;
             }
         }
@@ -89,17 +89,22 @@ impl ReadBack {
         Ok(())
     }
 
-    /// One page. A machine at its limit may not answer in time, and the API asks to be asked again.
-    async fn page(&mut self, client: &Client, query: &Value) -> Result<Value, DemoError> {
+    /// One page. A machine at its limit may not answer in time, and the target asks to be asked again.
+    async fn page(
+        &mut self,
+        target: &Target,
+        airport: &str,
+        start: Option<&Value>,
+    ) -> Result<Page, DemoError> {
         let mut attempts = 0;
         loop {
             attempts += 1;
-            match client.post("/query", query).await {
-                Err(error) if error.is_busy() && attempts < MOST_ATTEMPTS => {
+            match target.page(airport, start).await {
+                Err(DemoError::Http(error)) if error.is_busy() && attempts < MOST_ATTEMPTS => {
                     self.retried += 1;
                     sleep(PAUSE).await;
                 }
-                answer => return Ok(answer?),
+                page => return page,
             }
         }
     }
@@ -187,6 +192,8 @@ pub(super) async fn count_shards(
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     fn flight(sk: &str) -> Flight {

@@ -9,6 +9,7 @@ use super::history::{History, Resharded, Step};
 use super::plan::Window;
 use super::read_back::ReadBack;
 use super::simulated::{AbsorbedShare, COOLDOWN_OF_ONE_MORE};
+use crate::args::Through;
 use crate::numbers::float;
 
 /// What the demo measured.
@@ -18,6 +19,8 @@ pub(super) struct Summary {
     pub(super) ok: bool,
     /// The placement of the collections.
     pub(super) placement: &'static str,
+    /// What the flights went through, there and back.
+    pub(super) through: Through,
     /// What began the growth: `writers` or `alarm`.
     pub(super) scaling: &'static str,
     /// Write units a second of one partition.
@@ -41,7 +44,7 @@ pub(super) struct Summary {
     /// What was absorbed of everything up to the end of that, and what the simulation says of it and of another rule. Not
     /// where the alarm alone begins the growth.
     pub(super) absorbed_share: Option<AbsorbedShare>,
-    /// Writes that DynamoDB throttled while loading, by reason. The functions tried them again.
+    /// Writes that DynamoDB throttled while loading, by reason. Who wrote tried them again.
     pub(super) throttled: BTreeMap<String, u64>,
     /// `PutItem` requests that reached the engine of the main table while loading; throttled ones do
     /// not. One for each item, and one for each marker that a writer put.
@@ -52,7 +55,7 @@ pub(super) struct Summary {
     pub(super) metadata_requests: u64,
     /// What reshards have cost beside that.
     pub(super) moving: Moving,
-    /// Operations that were sent to the API again, because it reported them as unprocessed.
+    /// Operations that were sent again, because the target reported them as unprocessed.
     pub(super) resent: u64,
     /// Those of them whose outcome was unknown, so that some may lie in two shards.
     pub(super) outcome_unknown: u64,
@@ -175,8 +178,12 @@ impl fmt::Display for Summary {
         let throttled = self.throttled.values().sum::<u64>();
         writeln!(
             f,
-            "Written   {} flights in {:.0} s, {:.0} a second, {:.2} write units each; {throttled} tries refused, {:.2} each",
+            "Written   {} flights{} in {:.0} s, {:.0} a second, {:.2} write units each; {throttled} tries refused, {:.2} each",
             self.items,
+            match self.through {
+                Through::Api => "",
+                Through::Endpoint => " through the endpoint",
+            },
             self.load_secs,
             float(self.items) / self.load_secs.max(f64::MIN_POSITIVE),
             self.put_wcu / float(self.items.max(1)),
@@ -189,11 +196,13 @@ impl fmt::Display for Summary {
         for read in &self.reads {
             writeln!(
                 f,
-                "Read      {} items in order {}, {:.0} a second; {:.2} read for each",
+                "Read      {} items in order {}, {:.0} a second{}",
                 self.items,
                 if read.while_moving { "while others moved" } else { "while nothing moved" },
                 float(self.items) / read.secs.max(f64::MIN_POSITIVE),
-                self.per_item(read.items_read)
+                read.items_read.map_or_else(String::new, |items_read| {
+                    format!("; {:.2} read for each", self.per_item(items_read))
+                })
             )?;
         }
         writeln!(f, "Chart     {}", self.chart.display())?;
@@ -333,7 +342,7 @@ mod tests {
             while_moving: true,
             secs: 1.0,
             pages: 1,
-            items_read: 1_100,
+            items_read: Some(1_100),
             retried: 0,
             differences: vec!["EWR: 2013 did not come back".to_owned()],
         };
@@ -341,6 +350,7 @@ mod tests {
         let summary = Summary {
             ok: false,
             placement: "xxh64",
+            through: Through::Api,
             scaling: "writers",
             partition_wcu: 200,
             carried_per_sec: Some(3_200.0),
@@ -391,6 +401,14 @@ mod tests {
             "FAILED",
         ];
         for shown in shown {
+            assert!(text.contains(shown), "no {shown:?} in\n{text}");
+        }
+        let once = ReadBack { items_read: None, ..summary.reads[1].clone() };
+        let summary = Summary { through: Through::Endpoint, reads: vec![once], ..summary };
+        let text = summary.to_string();
+        for shown in
+            ["flights through the endpoint in 20 s", "while nothing moved, 1000 a second\n"]
+        {
             assert!(text.contains(shown), "no {shown:?} in\n{text}");
         }
         let unsettled = Summary { steady: None, settled_secs: None, ..summary };
