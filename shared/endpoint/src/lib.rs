@@ -12,8 +12,8 @@
 //! [`Service`] answers calls and knows no socket; [`Server`] puts it behind a port. What a request may do is decided by
 //! `dynashard-core`, its text is put together by `dynashard-expression`, and DynamoDB judges it.
 //!
-//! A managed table is served while its partition keys have one shard. Another request than a query on a key that has more, or is
-//! about to, is refused, and nothing is written.
+//! Keys of several shards, and those that are being resharded, are served like others, but for scans and queries of indexes, which
+//! are refused.
 
 mod batches;
 mod call;
