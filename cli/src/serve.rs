@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dynashard_aws_operator::{Caller, Operator, PinnedError, RawClient};
-use dynashard_core::{NativeRequests, Settings};
+use dynashard_core::{NativeRequests, ScalingPolicy, Settings, StackPolicy};
 use dynashard_endpoint::{Access, ManagedTable, Server, Service, ServiceOptions, User};
 use serde_json::json;
 use tokio::net::TcpListener;
@@ -53,6 +53,10 @@ pub(crate) struct ServeArgs {
     /// A file of JSON with whose signatures are taken: `[{"access_key_id", "secret_access_key", "arn"}]`.
     #[arg(long, value_name = "FILE")]
     keys: Option<PathBuf>,
+    /// Who begins the growth of a key that the endpoint sees throttled: the endpoint itself, by what the stack decides by, or the
+    /// stack's alarm, which takes minutes. What the stack decides by is read at the start.
+    #[arg(long, value_enum, value_name = "WHO", default_value_t = Growth::Decide)]
+    growth: Growth,
     /// How long a throttled write of a managed table is held and tried again before the client is told, in seconds: from 0 to 60.
     #[arg(long, value_name = "SECS", default_value_t = 5, value_parser = clap::value_parser!(u64).range(0..=60))]
     hold_secs: u64,
@@ -71,6 +75,15 @@ enum Auth {
     None,
     /// Whoever signs with a known key.
     Keys,
+}
+
+/// Who begins growth.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Growth {
+    /// The endpoint: its role may change metadata.
+    Decide,
+    /// The stack: the endpoint reports what it sees.
+    Report,
 }
 
 fn parse_tables(text: &str) -> Result<(String, String), String> {
@@ -159,11 +172,29 @@ async fn connect(args: &ServeArgs) -> Result<Service, Failure> {
     let mut tables = Vec::new();
     for (main, metadata) in &args.tables {
         let settings = Box::pin(settings_of(&operator, main, metadata)).await?;
+        let policy = operator.stack_policy(main, metadata, &settings, LOOK_TIME).await;
+        let policy = policy.map_err(|error| format!("the table {main}: {error}"))?;
+        if policy.is_none() && args.growth == Growth::Decide {
+            note!(
+                "dynashard: the stack of {main} has not told by what it decides, so its alarm alone begins growth: its \
+                 ScaleFunction does that within a minute of its deployment, if it is as new as this command"
+            );
+        }
+        let settings = with_growth(settings, policy, args.growth);
         let requests = NativeRequests::new(operator.directory(main, metadata, settings));
         tables.push(ManagedTable::new(main.clone(), metadata.clone(), requests));
     }
     let options = ServiceOptions { hold: Duration::from_secs(args.hold_secs) };
     Ok(Service::new(RawClient::new(&operator, &url), tables, options))
+}
+
+/// These settings with what the stack decides by, if it has told.
+fn with_growth(settings: Settings, policy: Option<StackPolicy>, growth: Growth) -> Settings {
+    let Some(policy) = policy else { return settings };
+    let scaling = policy.scaling;
+    let writers = scaling.writers && growth == Growth::Decide;
+    let policy = StackPolicy { scaling: ScalingPolicy { writers, ..scaling }, ..policy };
+    policy.applied_to(settings)
 }
 
 /// The settings of a managed table, once a function of its stack has pinned them.
@@ -200,6 +231,7 @@ fn read_keys(path: &Path) -> Result<Vec<User>, Failure> {
 #[cfg(test)]
 mod tests {
     use clap::{Args, FromArgMatches};
+    use dynashard_core::ScalingMode;
 
     use super::*;
 
@@ -207,6 +239,22 @@ mod tests {
         let command = ServeArgs::augment_args(clap::Command::new("serve").no_binary_name(true));
         let matches = command.try_get_matches_from(words).expect("flags");
         ServeArgs::from_arg_matches(&matches).expect("their values")
+    }
+
+    /// An endpoint that knows nothing of what its stack may do leaves it to the stack.
+    #[test]
+    fn growth_is_begun_by_the_endpoint_where_the_stack_lets_writers_and_the_role_is_told_to() {
+        let stack = Settings::default();
+        let policy = || Some(StackPolicy::of(&stack));
+        let unknown = ScalingPolicy { mode: ScalingMode::Off, ..stack.scaling };
+        let settings = || Settings { scaling: unknown, ..stack.clone() };
+        let writers = |settings: Settings| (settings.scaling.mode, settings.scaling.writers);
+        let decides = with_growth(settings(), policy(), Growth::Decide);
+        assert_eq!(writers(decides), (ScalingMode::On, true));
+        let reports = with_growth(settings(), policy(), Growth::Report);
+        assert_eq!(writers(reports), (ScalingMode::On, false));
+        let left = with_growth(settings(), None, Growth::Decide);
+        assert_eq!(left.scaling.mode, ScalingMode::Off);
     }
 
     /// Whoever names a file of keys relies on it that others are refused.

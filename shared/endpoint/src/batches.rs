@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use dynashard_core::{Deadline, Lease};
+use dynashard_core::{Among, Deadline, Lease};
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 
@@ -221,15 +221,15 @@ async fn batch_gets(
         let keys = request.remove("Keys");
         for key in keys.as_ref().and_then(Value::as_array).into_iter().flatten() {
             let mut key = key.clone();
-            let mut generation = 0;
+            let (mut generation, mut is_moving) = (0, false);
             let terms = match key.as_object() {
-                Some(key) => terms_of_key(table, key, deadline).await?,
+                Some(key) => terms_of_key(table, key, Among::Reads, deadline).await?,
                 None => None,
             };
             is_understood &= terms.is_some();
             if let Some(((_, terms), key)) = terms.zip(key.as_object_mut()) {
                 table.put_at(key, &terms);
-                generation = terms.generation.get();
+                (generation, is_moving) = (terms.generation.get(), terms.is_moving);
                 leases.push(terms.lease);
             }
             let of_generation = by_generation.entry(generation).or_default();
@@ -238,6 +238,9 @@ async fn batch_gets(
                 entry.insert("Keys".to_owned(), json!([]));
                 entry.into()
             });
+            if let Some(entry) = entry.as_object_mut().filter(|_| is_moving) {
+                entry.insert("ConsistentRead".to_owned(), true.into());
+            }
             if let Some(keys) = entry.get_mut("Keys").and_then(Value::as_array_mut) {
                 keys.push(key);
             }

@@ -89,7 +89,8 @@ impl Asked {
         let PageExpressions { filter, key_condition, projection, placeholders } =
             page_expressions(body.clone())?;
         let condition = key_condition.ok_or_else(|| not_understood("it has no key condition"))?;
-        let condition = KeyCondition::parse(&condition, &placeholders).map_err(malformed)?;
+        let condition =
+            KeyCondition::parse(&condition, &placeholders).map_err(|error| malformed(&error))?;
         let partition = match condition.of(table.partition_key_name()) {
             Some(KeyRange::Equal(value)) => ManagedTable::partition(value)?,
             _ => None,
@@ -129,8 +130,8 @@ impl Asked {
             },
             excluded,
             limit: limit(body)?.unwrap_or(usize::MAX),
-            filter: filter.transpose().map_err(malformed)?,
-            projection: projection.transpose().map_err(malformed)?,
+            filter: filter.transpose().map_err(|error| malformed(&error))?,
+            projection: projection.transpose().map_err(|error| malformed(&error))?,
             counts: text("Select") == Some("COUNT"),
             capacity: text("ReturnConsumedCapacity").map(str::to_owned),
         })
@@ -312,7 +313,7 @@ fn flag(body: &Members, name: &str) -> Result<Option<bool>, Refusal> {
     flag.map(Some).ok_or_else(|| not_understood(&format!("{name} is neither true nor false")))
 }
 
-fn malformed(error: Malformed) -> Refusal {
+fn malformed(error: &Malformed) -> Refusal {
     not_understood(&error.to_string())
 }
 

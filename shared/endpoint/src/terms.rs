@@ -1,7 +1,7 @@
 //! What a part of a batch or a transaction stands on.
 
-use dynashard_core::Deadline;
 use dynashard_core::ports::NativeTerms;
+use dynashard_core::{Among, Deadline};
 use dynashard_keys::PartitionKey;
 
 use crate::document::Members;
@@ -13,12 +13,10 @@ use crate::table::ManagedTable;
 pub(crate) async fn terms_of_key(
     table: &ManagedTable,
     key: &Members,
+    among: Among,
     deadline: Deadline,
 ) -> Result<Option<(PartitionKey, NativeTerms)>, Refusal> {
     let Some(key) = table.key_of(key)? else { return Ok(None) };
-    match table.requests().terms_of_item(&key, deadline).await {
-        Ok(Some(terms)) => Ok(Some((key.partition, terms))),
-        Ok(None) => Err(Refusal::sharded(key.partition.as_str())),
-        Err(error) => Err(Refusal::of(&error)),
-    }
+    let terms = table.requests().terms_of_item(&key, among, deadline).await;
+    terms.map(|terms| Some((key.partition, terms))).map_err(|error| Refusal::of(&error))
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use dynashard_aws_operator::RawError;
 use dynashard_core::ports::NativeTerms;
-use dynashard_core::{Deadline, Lease};
+use dynashard_core::{Among, Deadline, Lease};
 use dynashard_keys::PartitionKey;
 use serde_json::Value;
 use xxhash_rust::xxh64::xxh64;
@@ -141,7 +141,7 @@ pub(crate) async fn get(
             parameters::check("Get", get)?;
             let mut terms = None;
             if let Some(key) = get.get_mut("Key").and_then(Value::as_object_mut) {
-                terms = terms_of_key(table, key, deadline).await?;
+                terms = terms_of_key(table, key, Among::Transaction, deadline).await?;
                 if let Some((_, terms)) = &terms {
                     table.put_at(key, terms);
                 }
@@ -241,7 +241,7 @@ async fn guarded_actions<'a>(
                 _ => On::Anything,
             };
             let terms = match members.get(verb.image()).and_then(Value::as_object) {
-                Some(key) => terms_of_key(table, key, deadline).await?,
+                Some(key) => terms_of_key(table, key, Among::Transaction, deadline).await?,
                 None => None,
             };
             let known = terms.as_ref().map(|(_, terms)| terms);

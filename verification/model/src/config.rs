@@ -301,10 +301,8 @@ impl Configuration {
                 return QueryModel { mutation: Some(mutation), ..SMALL_QUERY }.into();
             }
             M::QuerySourcesFirst | M::QueryTrustsPilot => {
-                let source_is = match mutation {
-                    M::QueryTrustsPilot => SourceIs::Pilot,
-                    _ => SourceIs::Last,
-                };
+                let is_pilot = mutation == M::QueryTrustsPilot;
+                let source_is = if is_pilot { SourceIs::Pilot } else { SourceIs::Last };
                 let there = QueryModel { exists: true, writes: 2, source_is, ..SMALL_QUERY };
                 return QueryModel { mutation: Some(mutation), ..there }.into();
             }

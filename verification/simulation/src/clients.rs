@@ -318,7 +318,7 @@ impl Client {
             }
             Reply::Answer(Ok(Answered::Refused(existing))) => {
                 let mut history = self.world.history();
-                if let Some(content) = history.content(&key, existing.as_ref()) {
+                if let Ok(content) = history.content(&key, existing.as_ref()) {
                     refused = Step::Saw(content);
                     if step.can_happen_to(content) {
                         let what = format!("{step:?} of {key:?} was refused for {content:?}");

@@ -21,6 +21,10 @@ pub(crate) struct History {
     pub(crate) violations: Vec<String>,
 }
 
+/// An item holds what nobody has written, which is noted as a violation.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct NobodyWrote;
+
 /// The attribute that holds the number of the write, and those of the fields.
 const WRITER: &str = "writer";
 pub(crate) const FIELDS: [&str; 2] = ["a", EXPIRES];
@@ -52,23 +56,23 @@ impl History {
         begun: Duration,
         ended: Duration,
     ) {
-        let Some(content) = self.content(key, item) else { return };
+        let Ok(content) = self.content(key, item) else { return };
         self.add(key, Call { begun, ended, is_certain: true, step: Step::Saw(content) });
     }
 
-    /// What a client was shown of an item. `None` where nobody has written that.
+    /// What a client was shown of an item.
     pub(crate) fn content(
         &mut self,
         key: &ItemKey,
         item: Option<&StoredItem>,
-    ) -> Option<Option<Content>> {
-        let Some(item) = item else { return Some(None) };
+    ) -> Result<Option<Content>, NobodyWrote> {
+        let Some(item) = item else { return Ok(None) };
         let content = content_of(item).filter(|_| item.is_live());
         match content {
             Some(content) => self.note_version(content.writer, item.version),
             None => self.violations.push(format!("{key:?} holds what nobody wrote: {item:?}")),
         }
-        content.map(Some)
+        content.map(Some).ok_or(NobodyWrote)
     }
 
     /// DynamoDB has deleted an item between these moments. If it lay hidden below another, clients see nothing of that.

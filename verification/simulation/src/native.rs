@@ -15,6 +15,7 @@ use crate::history::{attributes, content_of};
 use crate::linearizability::{Content, Expect, Step};
 use crate::network::{Endpoint, Kind};
 use crate::scenario::Mutation;
+use crate::tables::ConditionFailed;
 
 /// A write of a client, and the way that it takes.
 #[derive(Clone)]
@@ -95,14 +96,14 @@ impl NativeWrite for Request {
 }
 
 impl Request {
-    /// What the write leaves of what is there, or `None` if a condition of it does not hold. DynamoDB knows nothing of
+    /// What the write leaves of what is there. DynamoDB knows nothing of
     /// markers: to the client's condition one is an item that has a key alone.
     fn carried_out(
         &self,
         existing: Option<&StoredItem>,
         terms: &NativeTerms,
         guard: NativeGuard,
-    ) -> Option<Option<StoredItem>> {
+    ) -> Result<Option<StoredItem>, ConditionFailed> {
         let broken = self.endpoint.terms().broken;
         let required = match guard.required {
             Required::Live if broken == Some(Mutation::UpdateTrustsNewHome) => Required::Anything,
@@ -125,7 +126,7 @@ impl Request {
         let content = existing.map(|item| content_of(item).unwrap_or(keys_alone));
         let is_behind = existing.is_some_and(|item| item.generation > terms.generation);
         if is_behind || !is_as_required || !self.step.can_happen_to(content) {
-            return None;
+            return Err(ConditionFailed);
         }
         let keeps_version =
             broken == Some(Mutation::UpdateKeepsVersion) && matches!(self.step, Step::Update(..));
@@ -136,7 +137,7 @@ impl Request {
             version: kept.unwrap_or(guard.version),
             forwarded: false,
         });
-        Some(next)
+        Ok(next)
     }
 }
 

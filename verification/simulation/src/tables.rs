@@ -36,6 +36,10 @@ pub(crate) struct Tables {
     pub(crate) wrong_requests: Vec<String>,
 }
 
+/// A condition of a write does not hold of what is there.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ConditionFailed;
+
 /// A transaction that has enlisted a collection.
 #[derive(Debug)]
 struct Enlisting {
@@ -160,7 +164,10 @@ impl Tables {
     pub(crate) fn write(&mut self, write: &Write, now: Duration) -> Result<f64, StoreError> {
         let key = &write.key;
         let (is_done, existing) = self.change(key, now, |existing| {
-            write.condition.holds(existing).then(|| match &write.action {
+            if !write.condition.holds(existing) {
+                return Err(ConditionFailed);
+            }
+            Ok(match &write.action {
                 Action::Put(item) => Some(StoredItem::clone(item)),
                 Action::Delete => None,
             })
@@ -171,21 +178,20 @@ impl Tables {
         Err(StoreError::ConditionFailed { existing: existing.map(Box::new) })
     }
 
-    /// A write that `next` judges, by what is there: what it leaves, or `None` if it does nothing. Whether it was carried
-    /// out, and what was there.
+    /// A write of which `next` says what it leaves of what is there. Whether it was carried out, and what was there.
     pub(crate) fn change(
         &mut self,
         key: &PhysicalKey,
         now: Duration,
-        next: impl FnOnce(Option<&StoredItem>) -> Option<Option<StoredItem>>,
+        next: impl FnOnce(Option<&StoredItem>) -> Result<Option<StoredItem>, ConditionFailed>,
     ) -> Result<(bool, Option<StoredItem>), StoreError> {
         if self.is_in_flight(key, now) {
             return Err(StoreError::Conflict);
         }
         let existing = self.committed(key).cloned();
         let next = next(existing.as_ref());
-        let is_done = next.is_some();
-        if let Some(next) = next {
+        let is_done = next.is_ok();
+        if let Ok(next) = next {
             let cell = self.cell_mut(key);
             cell.written_at = now;
             cell.change(next, now);

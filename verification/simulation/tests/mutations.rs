@@ -3,7 +3,7 @@
 use dynashard_simulation::{Mutation, run};
 
 /// A mutation that breaks something is found out within so many seeds.
-const ENOUGH: u64 = 400;
+const ENOUGH: u64 = 1_000;
 
 /// One that takes a put, its expiry and a slow mover at one item, a request that is both late and dated ahead, or a marker that
 /// outlives its reshard.

@@ -18,6 +18,8 @@ pub struct NativeTerms {
     pub generation: Generation,
     /// Nothing is sent once it has run out, and no read counts that was answered after it.
     pub lease: Lease,
+    /// Whether items are being moved, so that only a strongly consistent read is sure to see what has come.
+    pub is_moving: bool,
 }
 
 /// What a write adds to its client's own condition, and the version that it gives its item.

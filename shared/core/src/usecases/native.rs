@@ -12,9 +12,9 @@ use crate::model::version::Version;
 use crate::ports::{NativeGot, NativeRead, NativeTerms, NativeWrite};
 use crate::usecases::directory::Directory;
 use crate::usecases::query::{PageBudget, Query, QueryPage};
-use crate::usecases::read_native::terms_at_home;
 use crate::usecases::reader::Reader;
 use crate::usecases::watch::Telemetry;
+use crate::usecases::write::Among;
 use crate::usecases::writer::Writer;
 
 /// Carries out requests in DynamoDB's own words, or says what they have to carry. Their text is their sender's: whoever sends
@@ -114,21 +114,20 @@ impl NativeRequests {
                 partition: partition.at(placement.first(), placement, separator),
                 generation: metadata.generation,
                 lease: known.lease,
+                is_moving: false,
             }
         }))
     }
 
-    /// What a request on this item carries. `None` where its collection is being resharded.
+    /// What a request on this item carries, among others of a batch or a transaction. One that is being moved is settled first as
+    /// far as the request needs it, so that all of it happens at the new home.
     pub async fn terms_of_item(
         &self,
         key: &ItemKey,
+        among: Among,
         deadline: Deadline,
-    ) -> Result<Option<NativeTerms>, Error> {
-        let known = self.directory.find(&key.partition, deadline).await?;
-        if known.metadata.reshard().is_some() {
-            return Ok(None);
-        }
-        terms_at_home(&self.directory, key, &known).map(Some)
+    ) -> Result<NativeTerms, Error> {
+        self.writer.terms_of_item(key, among, deadline).await
     }
 
     /// The lease under which no collection has ever had a second shard, so that the table as a whole may be read as it is. `None`

@@ -89,6 +89,7 @@ pub(crate) fn terms_at_home(
         partition: key.at(home, metadata.placement, separator).partition,
         generation: metadata.generation,
         lease: known.lease,
+        is_moving: metadata.reshard().is_some(),
     })
 }
 

@@ -8,12 +8,12 @@ use crate::model::error::Error;
 use crate::model::item::{Attributes, NewItem};
 use crate::model::lease::Deadline;
 use crate::model::version::Version;
-use crate::ports::NativeWrite;
+use crate::ports::{NativeTerms, NativeWrite};
 use crate::usecases::batch::{BatchOperation, BatchWritten, write};
 use crate::usecases::directory::Directory;
 use crate::usecases::watch::Telemetry;
 use crate::usecases::write::{
-    Deleted, Precondition, WriteContext, Written, delete, native, patch, put,
+    Among, Deleted, Precondition, WriteContext, Written, delete, native, patch, put, terms_of_item,
 };
 
 /// Puts, patches and deletes items.
@@ -109,6 +109,16 @@ impl Writer {
         deadline: Deadline,
     ) -> Result<W::Answer, Error> {
         native(&self.context, key, write, units, deadline).await
+    }
+
+    /// What a request on an item carries, in DynamoDB's own words, among others of a batch or a transaction.
+    pub(crate) async fn terms_of_item(
+        &self,
+        key: &ItemKey,
+        among: Among,
+        deadline: Deadline,
+    ) -> Result<NativeTerms, Error> {
+        terms_of_item(&self.context, key, among, deadline).await
     }
 
     /// Carries out independent writes, interleaved over partition keys so that no collection waits

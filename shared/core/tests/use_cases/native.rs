@@ -59,6 +59,9 @@ struct Native<'a> {
 /// What its client is told: whether it was done, and what was there.
 type Told = (bool, Option<String>);
 
+/// What came of a request, where it was sent and how, and what else it took.
+type Ran<T, How> = (Result<T, Error>, Vec<(PhysicalKey, How)>, Requests);
+
 impl<'a> Native<'a> {
     fn new(world: &'a World, does: Does, asks: Asks) -> Self {
         Self { world, does, asks, sent: Mutex::default(), events: Mutex::default() }
@@ -83,7 +86,7 @@ impl<'a> Native<'a> {
     }
 
     /// Carries it out by a process of its own, and returns what its client is told, where it was sent, and what else it took.
-    fn run(self) -> (Result<Told, Error>, Vec<(PhysicalKey, Required)>, Requests) {
+    fn run(self) -> Ran<Told, Required> {
         let native = NativeRequests::new(self.world.directory());
         let mut told = None;
         let requests = cost(self.world, || {
@@ -196,7 +199,7 @@ impl<'a> Look<'a> {
         self
     }
 
-    fn run(self) -> (Result<Option<String>, Error>, Vec<(PhysicalKey, bool)>, Requests) {
+    fn run(self) -> Ran<Option<String>, bool> {
         let native = NativeRequests::new(self.world.directory());
         let mut got = None;
         let requests = cost(self.world, || {

@@ -1,7 +1,7 @@
 //! What a write carries, what stays out of answers, and what is refused.
 
 use aws_sdk_dynamodb::types::ReturnValue;
-use dynashard_core::{CollectionMetadata, Phase};
+use dynashard_core::CollectionMetadata;
 use dynashard_keys::{Placement, ShardCount};
 use serde_json::{Value, json};
 
@@ -70,59 +70,20 @@ async fn no_write_happens_to_an_item_of_a_later_generation() {
     stack.database.shutdown().await;
 }
 
+/// A page of a scan could be shown twice, or none of it, when a key is resharded between two pages.
 #[tokio::test]
-async fn a_key_of_several_shards_is_refused_and_nothing_is_written() {
+async fn a_scan_is_refused_where_a_key_has_several_shards() {
     let mut stack = Stack::start().await;
-    let sdk = stack.sdk();
     // The settings are pinned by the first request.
-    sdk.get_item()
-        .table_name(MAIN)
-        .key("pk", text("a"))
-        .key("sk", text("1"))
-        .send()
-        .await
-        .expect("cold");
+    assert_eq!(stack.ask("Scan", json!({ "TableName": MAIN })).await.0, 200);
     let (two, placement) = (ShardCount::new(2).expect("a count"), Placement::Xxh64);
     let grown = CollectionMetadata::stable(partition("grown"), placement, two, 1_700_000_000);
-    let one =
-        CollectionMetadata::stable(partition("moving"), placement, ShardCount::ONE, 1_700_000_000);
-    let moving =
-        CollectionMetadata { phase: Phase::Forward { from: ShardCount::ONE, to: two }, ..one };
-    for metadata in [&grown, &moving] {
-        stack.list(metadata).await;
-    }
+    stack.list(&grown).await;
     stack.restart();
-    for pk in ["grown", "moving"] {
-        let key = item(pk, "1");
-        for (operation, body) in [
-            ("BatchGetItem", json!({ "RequestItems": { MAIN: { "Keys": [key] } } })),
-            (
-                "TransactWriteItems",
-                json!({ "TransactItems": [{ "Put": { "TableName": MAIN, "Item": key } }] }),
-            ),
-            (
-                "TransactGetItems",
-                json!({ "TransactItems": [{ "Get": { "TableName": MAIN, "Key": key } }] }),
-            ),
-            ("Scan", json!({ "TableName": MAIN })),
-        ] {
-            // These are served of a key that is not being resharded.
-            let rests = ["BatchGetItem", "TransactWriteItems", "TransactGetItems"];
-            if pk == "grown" && rests.contains(&operation) {
-                continue;
-            }
-            let (status, answer) = stack.ask(operation, body).await;
-            assert_eq!(status, 400, "{operation}: {answer}");
-            assert!(
-                answer["message"].as_str().is_some_and(|why| why.contains("several shards")),
-                "{answer}"
-            );
-        }
-        assert!(stored(&stack, pk).await.is_empty());
-    }
-    // Keys beside them are served as before.
-    let put = json!({ "TableName": MAIN, "Item": item("beside", "1") });
-    assert_eq!(stack.ask("PutItem", put).await.0, 200);
+    let (status, answer) = stack.ask("Scan", json!({ "TableName": MAIN })).await;
+    assert_eq!(status, 400, "{answer}");
+    let why = answer["message"].as_str().unwrap_or_default();
+    assert!(why.contains("several shards"), "{answer}");
     stack.database.shutdown().await;
 }
 

@@ -175,3 +175,71 @@ async fn the_value_of_the_partition_key_is_refused_where_it_is_another() {
     assert!((1..ITEMS).contains(&refusals), "{refusals} of {ITEMS}");
     stack.database.shutdown().await;
 }
+
+/// Whether an item is being moved is no client's business, in a batch or a transaction neither.
+#[tokio::test]
+async fn batches_and_transactions_are_carried_out_in_every_phase() {
+    let mut stack = Stack::start().await;
+    let (from, to) = (count(1), count(4));
+    for (pk, shards, phase) in [
+        ("resting", 4, Phase::Stable),
+        ("forward", 1, Phase::Forward { from, to }),
+        ("moving", 4, Phase::Move { from, to }),
+    ] {
+        if phase != Phase::Stable {
+            for n in 0..ITEMS {
+                ok(&stack, "PutItem", json!({ "Item": item(pk, &n.to_string()) })).await;
+            }
+        }
+        list(&stack, pk, shards, phase).await;
+        stack.restart();
+        for n in 0..ITEMS {
+            let key = item(pk, &n.to_string());
+            let is_there =
+                if phase == Phase::Stable { "attribute_not_exists" } else { "attribute_exists" };
+            let update = json!({ "TableName": MAIN, "Key": key, "UpdateExpression": "ADD n :n",
+                                 "ConditionExpression": format!("{is_there}(pk)"),
+                                 "ExpressionAttributeValues": values(1) });
+            let other = item(pk, &format!("{n}-new"));
+            let create = json!({ "TableName": MAIN, "Item": other,
+                                 "ConditionExpression": "attribute_not_exists(pk)" });
+            let write = json!({ "TransactItems": [{ "Update": update }, { "Put": create }] });
+            let (status, answer) = stack.ask("TransactWriteItems", write.clone()).await;
+            assert_eq!(status, 200, "{pk}: {answer}");
+            let (status, answer) = stack.ask("TransactWriteItems", write).await;
+            assert_eq!(status, 400, "{pk}: {answer}");
+
+            let mut expected = key.clone();
+            expected["n"] = json!({ "N": "1" });
+            let get = |key: &Value| json!({ "Get": { "TableName": MAIN, "Key": key } });
+            let gets = json!({ "TransactItems": [get(&key), get(&other), get(&item(pk, "none"))] });
+            let (status, answer) = stack.ask("TransactGetItems", gets).await;
+            assert_eq!(status, 200, "{pk}: {answer}");
+            let found = json!([{ "Item": expected }, { "Item": other }, {}]);
+            assert_eq!(answer["Responses"], found, "{pk}");
+        }
+        let keys = (0..ITEMS).map(|n| item(pk, &n.to_string())).collect::<Vec<_>>();
+        let (status, answer) =
+            stack.ask("BatchGetItem", json!({ "RequestItems": { MAIN: { "Keys": keys } } })).await;
+        assert_eq!(status, 200, "{pk}: {answer}");
+        assert_eq!(answer["Responses"][MAIN].as_array().map(Vec::len), Some(ITEMS), "{pk}");
+    }
+    stack.database.shutdown().await;
+}
+
+/// What nobody has moved yet is found by a batch, too.
+#[tokio::test]
+async fn a_batch_finds_items_that_are_still_at_their_old_home() {
+    let mut stack = Stack::start().await;
+    for n in 0..ITEMS {
+        ok(&stack, "PutItem", json!({ "Item": item("key", &n.to_string()) })).await;
+    }
+    list(&stack, "key", 4, Phase::Move { from: count(1), to: count(4) }).await;
+    stack.restart();
+    let keys = (0..ITEMS).map(|n| item("key", &n.to_string())).collect::<Vec<_>>();
+    let (status, answer) =
+        stack.ask("BatchGetItem", json!({ "RequestItems": { MAIN: { "Keys": keys } } })).await;
+    assert_eq!(status, 200, "{answer}");
+    assert_eq!(answer["Responses"][MAIN].as_array().map(Vec::len), Some(ITEMS));
+    stack.database.shutdown().await;
+}

@@ -95,7 +95,7 @@ impl Stack {
     /// Such an endpoint that manages another table as well, with leases of this term.
     pub(crate) async fn in_front_of_two(&self, url: &str, lease_term: Duration) -> Service {
         const OTHER_METADATA: &str = "metadata-of-other";
-        create_table(&self.plain().await, OTHER_METADATA, &["pk"], &[]).await;
+        create_table(&self.plain().await, OTHER_METADATA, &["pk"], SortKeyType::String, &[]).await;
         let other = Settings { lease_term, ..self.settings.clone() };
         let tables = [(MAIN, METADATA, &self.settings), (OTHER, OTHER_METADATA, &other)];
         let tables = tables

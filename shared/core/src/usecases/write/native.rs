@@ -13,12 +13,14 @@ use crate::model::version::Generation;
 use crate::ports::{NativeGuard, NativeKind, NativeSent, NativeTerms, NativeWrite, Required};
 use crate::usecases::directory::Known;
 use crate::usecases::read::is_marker_of;
+use crate::usecases::read_native::terms_at_home;
 use crate::usecases::retry::refusal;
 use crate::usecases::settle::OldHome;
 use crate::usecases::write::context::WriteContext;
 use crate::usecases::write::delete::moved_meanwhile;
 use crate::usecases::write::home::{
-    SettledUntil, homes_of, new_home_in_move, read_homes, settle_if_live, shard_to_write,
+    SettledUntil, find_item, homes_of, new_home_in_move, read_home, read_homes, settle_if_live,
+    shard_to_write,
 };
 use crate::usecases::write::operation::{Interrupted, Operation};
 use crate::usecases::write::precondition::refuse_random;
@@ -61,6 +63,55 @@ pub(crate) async fn native<W: NativeWrite>(
     result
 }
 
+/// What a request on an item is part of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Among {
+    /// A batch of reads, each for itself.
+    Reads,
+    /// A transaction, which is to see or to change all of its items at one moment.
+    Transaction,
+}
+
+/// What a request on this item carries. An item that a reshard moves is brought to its new home first. For a transaction a marker
+/// is left at the old one, so that nothing happens there any more.
+pub(crate) async fn terms_of_item(
+    context: &WriteContext,
+    key: &ItemKey,
+    among: Among,
+    deadline: Deadline,
+) -> Result<NativeTerms, Error> {
+    let mut operation = Operation::new(context, key, deadline);
+    loop {
+        let known = context.directory.find(&key.partition, deadline).await?;
+        let terms = terms_at_home(&context.directory, key, &known)?;
+        if !known.metadata.needs_rebalancing() {
+            return Ok(terms);
+        }
+        let settled = match among {
+            Among::Reads => find_item(&mut operation, &known).await.map(drop),
+            Among::Transaction => settle_for_transaction(&mut operation, &known).await,
+        };
+        match settled {
+            Ok(()) => return Ok(terms),
+            Err(Interrupted::BeginAgain) => {}
+            Err(Interrupted::Failed(error)) => return Err(error),
+        }
+    }
+}
+
+/// Has all that happens to an item happen at its home, where no marker of an earlier reshard lies.
+async fn settle_for_transaction(
+    operation: &mut Operation<'_>,
+    known: &Known,
+) -> Result<(), Interrupted> {
+    let shard = shard_to_write(operation, SettledUntil::Marked, known).await?;
+    let home = operation.at(shard, known);
+    match read_home(operation, &home, known).await? {
+        Some(marker) if !marker.is_live() => remove_marker(operation, shard, known).await,
+        _ => Ok(()),
+    }
+}
+
 async fn try_native<W: NativeWrite>(
     operation: &mut Operation<'_>,
     write: &W,
@@ -78,6 +129,7 @@ async fn try_native<W: NativeWrite>(
         partition: operation.at(shard, &known).partition,
         generation: known.metadata.generation,
         lease: known.lease,
+        is_moving: known.metadata.reshard().is_some(),
     };
     let sent = write.send(&terms, NativeGuard { required, version });
     let answered = operation.request(&terms.partition, shard, operation.deadline, sent).await?;
