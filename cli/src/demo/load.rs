@@ -54,7 +54,8 @@ pub(super) struct Run<'a> {
 /// Runs the plan on a stack, and shows it.
 pub(super) async fn load(run: &Run<'_>, view: &mut View) -> Result<Loaded, DemoError> {
     let Run { target, plan, airports, .. } = run;
-    let mut offers = plan.rates.iter().map(|rate| Offers::new(*rate)).collect::<Vec<_>>();
+    let mut offers =
+        plan.rates.iter().map(|rate| Offers::new(*rate, plan.in_flight)).collect::<Vec<_>>();
     let keys =
         airports.iter().zip(&plan.rates).map(|(airport, rate)| (airport.code.clone(), *rate));
     let mut history =

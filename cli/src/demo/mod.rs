@@ -28,6 +28,7 @@ use costs::{Counted, Moving};
 use dynashard_aws_operator::Operator;
 use dynashard_console::Options;
 use dynashard_core::ports::StoreError;
+use dynashard_endpoint::ServiceOptions;
 use dynashard_keys::{KeyError, PartitionKey, Placement};
 use dynashard_local::{Endpoints, Limits, Stack, StackOptions};
 use flights::Airport;
@@ -238,6 +239,9 @@ async fn fitting(
     Ok((fit::partition_wcu(carried, args.load, airports.len())?, Some(carried)))
 }
 
+/// How long a batch is tried by the API that stays throttled.
+const TRIED_BY_THE_API: Duration = Duration::from_millis(2_500);
+
 fn plan(args: &DemoArgs, airports: usize, partition_wcu: u32) -> Plan {
     let busiest = partition_wcu.saturating_mul(args.load);
     let halved = |times: usize| busiest.checked_shr(u32::try_from(times).unwrap_or(u32::MAX));
@@ -248,8 +252,13 @@ fn plan(args: &DemoArgs, airports: usize, partition_wcu: u32) -> Plan {
         Scaling::Writers => Duration::from_secs(6),
         Scaling::Alarm => Duration::from_secs(20),
     };
+    let in_flight = match args.through {
+        Through::Api => TRIED_BY_THE_API,
+        Through::Endpoint => ServiceOptions::default().hold,
+    };
     Plan {
         partition_wcu,
+        in_flight,
         rates: (0..airports).map(|place| halved(place).unwrap_or(0).max(1)).collect(),
         settled: SettledRule { quiet, least_share: SETTLED_SHARE },
         steady: Duration::from_secs(args.steady_secs),
@@ -280,7 +289,7 @@ fn parameters(args: &DemoArgs, plan: &Plan) -> Vec<(String, String)> {
 
 /// Lambda starts an environment for each request that finds none free, and so many batches are under way at once.
 fn environments(plan: &Plan) -> usize {
-    plan.rates.iter().map(|rate| Offers::new(*rate).most_batches).sum()
+    plan.rates.iter().map(|rate| Offers::new(*rate, plan.in_flight).most_batches).sum()
 }
 
 /// The processes that write: environments of functions, or the endpoint.

@@ -7,11 +7,6 @@ use std::time::Duration;
 /// Operations of one batch write at most.
 const BATCH: usize = 200;
 
-/// What one collection may have under way, as time at the rate that is offered to it: as long as a batch is
-/// tried that stays throttled. With less, a client that a partition refuses would offer only what that takes, and
-/// nobody could tell what it wants; with more, it would pile up work in the functions.
-const IN_FLIGHT: Duration = Duration::from_millis(2_500);
-
 /// How long a flight waits that was refused. The functions take one that comes back at once for the same operation,
 /// and not for demand.
 const COMES_BACK_AFTER: Duration = Duration::from_secs(6);
@@ -52,8 +47,11 @@ pub(super) struct Counts {
 }
 
 impl Offers {
-    pub(super) fn new(per_sec: u32) -> Self {
-        let in_flight = f64::from(per_sec) * IN_FLIGHT.as_secs_f64();
+    /// Offers at a rate. What is under way at once is what is offered in `in_flight`: as long as a batch is tried that stays
+    /// throttled. With less, a client that a partition refuses would offer only what that takes, and nobody could tell what
+    /// it wants; with more, it would pile up work where it is tried.
+    pub(super) fn new(per_sec: u32, in_flight: Duration) -> Self {
+        let in_flight = f64::from(per_sec) * in_flight.as_secs_f64();
         #[expect(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
@@ -131,11 +129,12 @@ mod tests {
     use super::*;
 
     const SECOND: Duration = Duration::from_secs(1);
+    const IN_FLIGHT: Duration = Duration::from_millis(2_500);
 
     #[test]
     fn offers_come_at_the_rate_whatever_becomes_of_them() {
         // Two batches may be under way.
-        let mut offers = Offers::new(160);
+        let mut offers = Offers::new(160, IN_FLIGHT);
         let at = |millis| Duration::from_millis(millis);
         let sizes = |batches: Vec<Vec<usize>>| batches.iter().map(Vec::len).collect::<Vec<_>>();
         assert_eq!(sizes(offers.due(at(500))), [80]);
@@ -149,7 +148,7 @@ mod tests {
 
     #[test]
     fn no_more_offers_wait_than_may_be_under_way() {
-        let mut offers = Offers::new(80);
+        let mut offers = Offers::new(80, IN_FLIGHT);
         assert_eq!(offers.due(3 * SECOND).len(), 1, "one batch at a time");
         for second in 4..100 {
             assert!(offers.due(second * SECOND).is_empty());
@@ -165,7 +164,7 @@ mod tests {
 
     #[test]
     fn what_was_refused_a_while_ago_is_offered_again_before_what_is_new() {
-        let mut offers = Offers::new(100);
+        let mut offers = Offers::new(100, IN_FLIGHT);
         let batches = offers.due(SECOND / 10);
         assert_eq!(batches, [(0..10).collect::<Vec<_>>()]);
         offers.answered(SECOND / 10, 10, vec![3, 7], 1);
@@ -178,7 +177,7 @@ mod tests {
 
     #[test]
     fn the_rest_is_what_was_refused_and_nothing_new() {
-        let mut offers = Offers::new(100);
+        let mut offers = Offers::new(100, IN_FLIGHT);
         assert_eq!(offers.due(SECOND / 2).len(), 1);
         assert!(!offers.is_done() && offers.rest().is_empty(), "a batch is under way");
         offers.answered(SECOND, 50, vec![1], 0);

@@ -11,6 +11,8 @@ pub(super) struct Plan {
     pub(super) partition_wcu: u32,
     /// Writes a second that are offered to each airport, in their order.
     pub(super) rates: Vec<u32>,
+    /// What may be under way at once, as time at these rates.
+    pub(super) in_flight: Duration,
     /// When the growth counts as over.
     pub(super) settled: SettledRule,
     /// For how long the settled collections are measured.
@@ -72,6 +74,7 @@ mod tests {
         Plan {
             partition_wcu: 200,
             rates: vec![400],
+            in_flight: Duration::from_secs(2),
             settled: SettledRule { quiet: Duration::from_secs(2), least_share: 0.9 },
             steady: Duration::from_secs(2),
             time_limit: Duration::from_mins(1),
