@@ -89,7 +89,9 @@ pub(crate) async fn write(
         let answer = upstream.exchange("BatchWriteItem", sent, None).await;
         answer.map(|answer| Some(Answer::from(answer))).map_err(|error| refused(&error))
     };
-    let written = join_all(singles.iter().map(|write| write_of_batch(upstream, write, &options)));
+    let written = join_all(
+        singles.iter().map(|write| write_of_batch(upstream, write, (&options, singles.len()))),
+    );
     let (others, written) = futures_util::join!(others, written);
     Ok(merged(others?, singles, written))
 }
@@ -97,7 +99,7 @@ pub(crate) async fn write(
 async fn write_of_batch(
     upstream: &Upstream,
     write: &BatchWrite<'_>,
-    options: &Members,
+    (options, writes): (&Members, usize),
 ) -> Result<Answer, Refusal> {
     let Some(table) = upstream.table(write.table)? else {
         return Err(Refusal::internal("dynashard: a table of the batch is unknown"));
@@ -110,7 +112,7 @@ async fn write_of_batch(
         }
     }
     let operation = if write.form == "PutRequest" { "PutItem" } else { "DeleteItem" };
-    items::write(upstream, table, operation, body).await
+    items::write(upstream, table, operation, body, writes).await
 }
 
 /// `BatchGetItem`. Keys of managed tables are read by one request for each generation of their collections, which mostly
@@ -364,7 +366,7 @@ fn merged(
                     merge(by_table, json!({ write.table: [metrics] }));
                 }
             }
-        } else if UNPROCESSED.iter().any(|name| answer.is_error(name)) || answer.status == 503 {
+        } else if UNPROCESSED.iter().any(|name| answer.is_error(name)) || answer.status >= 500 {
             unprocessed_writes += 1;
             merge(&mut unprocessed, json!({ write.table: [{ write.form: write.request }] }));
         } else {

@@ -59,12 +59,13 @@ where
     }
 }
 
-/// `PutItem`, `UpdateItem`, `DeleteItem`.
+/// `PutItem`, `UpdateItem`, `DeleteItem`, or one of so many writes of a batch.
 pub(crate) async fn write(
     upstream: &Upstream,
     table: &ManagedTable,
     operation: &str,
     body: Members,
+    writes_of_request: usize,
 ) -> Result<Answer, Refusal> {
     let verb = match operation {
         "PutItem" => Verb::Put,
@@ -74,7 +75,8 @@ pub(crate) async fn write(
     let key = key_of(table, &body, verb.image())?;
     let only_removes = verb == Verb::Update && only_removes(&body);
     let last = Mutex::default();
-    let write = ItemWrite { upstream, table, operation, verb, only_removes, body, last };
+    let write =
+        ItemWrite { upstream, table, operation, verb, only_removes, body, writes_of_request, last };
     let Some(key) = key else { return write.in_own_words().await };
     let deadline = upstream.write_deadline(table);
     match table.requests().write(&key, &write, write.units(), deadline).await {
@@ -139,6 +141,7 @@ struct ItemWrite<'a> {
     /// Whether it is an update that makes no item where none is.
     only_removes: bool,
     body: Members,
+    writes_of_request: usize,
     /// How DynamoDB has refused it last, for what may pass.
     last: Mutex<Option<Answer>>,
 }
@@ -244,6 +247,10 @@ impl NativeWrite for ItemWrite<'_> {
             Verb::Put if !depends => NativeKind::Replace,
             _ => NativeKind::Depend,
         }
+    }
+
+    fn writes_of_request(&self) -> usize {
+        self.writes_of_request
     }
 
     /// Whether an attribute by which items expire is named at all: of an update that errs on the safe side.

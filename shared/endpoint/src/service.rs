@@ -113,7 +113,7 @@ impl Service {
         match operation {
             "GetItem" => items::get(upstream, table, call, body).await,
             "PutItem" | "UpdateItem" | "DeleteItem" => {
-                items::write(upstream, table, operation, body).await
+                items::write(upstream, table, operation, body, 1).await
             }
             "Query" | "Scan" => pages::page(upstream, table, call, body).await,
             "UpdateTable" if GLOBAL.iter().any(|member| body.contains_key(*member)) => {

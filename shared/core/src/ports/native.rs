@@ -66,6 +66,11 @@ pub trait NativeWrite: Sync {
     /// What of it says where it may go.
     fn kind(&self) -> NativeKind;
 
+    /// How many writes its client's request has: more than one in a batch.
+    fn writes_of_request(&self) -> usize {
+        1
+    }
+
     /// Whether it may leave an item that expires by one of these attributes.
     fn may_expire(&self, ttl_attributes: &BTreeSet<String>) -> bool;
 

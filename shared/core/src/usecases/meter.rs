@@ -32,8 +32,6 @@ pub(crate) struct Incoming<'a> {
     pub(crate) access: Access,
     /// What it asks for, in write or read units, if that is known before it is done.
     pub(crate) units: Option<f64>,
-    /// As how many such operations it counts: more than one where clients wait that would ask for more.
-    pub(crate) times: f64,
 }
 
 /// What is due under a throttle.
@@ -61,6 +59,8 @@ struct State {
 struct Traffic {
     /// What no ledger has yet, by the second and by the minute, oldest first.
     seconds: Vec<(Bucket, Measures)>,
+    /// What clients would have asked for, by the second, whose writes are held.
+    unhindered: Vec<(Bucket, Measures)>,
     minutes: Vec<(Bucket, Measures)>,
     ranking: Ranking,
     /// The writes that were answered, as far as they are of the sample and in no ledger yet.
@@ -172,8 +172,8 @@ impl Meter {
                 Access::Get => (&mut measures.gets, &mut measures.get_units),
                 Access::Query => (&mut measures.queries, &mut measures.query_units),
             };
-            *operations += incoming.times;
-            *asked += incoming.times * units;
+            *operations += 1.0;
+            *asked += units;
         });
         if let Some(hash) = hash {
             if now.boot > seen.ranking.since + RANKED_FOR {
@@ -200,6 +200,18 @@ impl Meter {
             Access::Write => measures.written_units += units,
             Access::Get | Access::Query => measures.read_units += units,
         });
+    }
+
+    /// Takes note of the write units that clients would have been granted instead of some that they were, had none of their writes
+    /// been held.
+    pub(crate) fn unhindered(&self, partition: &PartitionKey, units: f64, now: Moment) {
+        let mut state = self.lock();
+        let at = state.corrected(now);
+        let kept = &mut state.seen(partition).unhindered;
+        let measures = Measures { write_units: units, ..Measures::default() };
+        add_at(kept, Bucket::of(Span::Second, at), &measures);
+        let surplus = kept.len().saturating_sub(SECONDS_KEPT);
+        kept.drain(..surplus);
     }
 
     /// Takes note of a throttle.
@@ -286,6 +298,14 @@ impl Meter {
         seconds.retain(|(bucket, _)| {
             bucket.start_secs <= at.as_secs() && at < bucket.end() + SECONDS_REPORTED
         });
+        for (bucket, would_be) in seen.unhindered.drain(..) {
+            let asked = seconds.iter_mut().find(|(of, _)| *of == bucket);
+            if let Some((_, measures)) = asked.filter(|(_, m)| m.write_units > 0.0) {
+                let times = (would_be.write_units / measures.write_units).max(1.0);
+                measures.write_units *= times;
+                measures.writes *= times;
+            }
+        }
         let units = seconds.iter().map(|(_, measures)| match access {
             Access::Write => (measures.write_units, measures.written_units),
             Access::Get | Access::Query => {

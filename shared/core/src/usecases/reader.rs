@@ -186,7 +186,7 @@ impl Reader {
 
     /// Takes note of a read that comes in.
     fn arrived(&self, partition: &PartitionKey, item: Option<&ItemKey>, access: Access) {
-        let incoming = Incoming { partition, item, access, units: None, times: 1.0 };
+        let incoming = Incoming { partition, item, access, units: None };
         self.watch.meter.arrived(incoming, self.directory.now());
     }
 

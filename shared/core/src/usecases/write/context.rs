@@ -61,8 +61,8 @@ impl WriteContext {
 
     /// Takes note of an operation that comes in, and of the units that it asks for, if they are known.
     pub(super) fn arrived(&self, key: &ItemKey, units: Option<f64>) {
-        let (partition, item, times) = (&key.partition, Some(key), self.held.times());
-        let incoming = Incoming { partition, item, access: Access::Write, units, times };
+        let (partition, item) = (&key.partition, Some(key));
+        let incoming = Incoming { partition, item, access: Access::Write, units };
         self.watch.meter.arrived(incoming, self.clock().now());
     }
 

@@ -3,28 +3,31 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// The writes of an environment that holds what is throttled, for clients that wait for each answer before they ask again.
+/// What an environment has under way that holds what is throttled, for clients that wait for each answer before they ask again.
 ///
 /// Such clients ask for no more than is granted, whatever they would ask for: that they wait is all that can be seen. Of `C`
-/// clients, `H` of whose writes are held, `C - H` are as fast as they would be, so all would ask for `C / (C - H)` times as much
-/// (the interactive response time law: Lazowska et al., "Quantitative System Performance", 3.3).
+/// clients, `H` of whose requests are held, `C - H` are as fast as they would be, so all would be granted `C / (C - H)` times as
+/// much (the interactive response time law: Lazowska et al., "Quantitative System Performance", 3.3).
 #[derive(Debug, Default)]
 pub(crate) struct Held {
     /// The clients that ask at present, 0 where nobody counts them.
     clients: AtomicUsize,
-    /// The writes that have come in and are not answered.
+    /// The requests that have come in and are not answered, in [parts](WHOLE).
     begun: AtomicUsize,
     /// Those of them that DynamoDB has been asked for.
     asked: AtomicUsize,
-    /// How many are held, smoothed over arrivals.
-    held: Mutex<f64>,
+    /// How many are neither answered nor asked for, smoothed over answers.
+    waiting: Mutex<f64>,
 }
+
+/// The parts of a request: a write of a batch is one of its parts.
+const WHOLE: usize = 1_000;
 
 /// How many times as much as is granted clients are believed to ask for at most: a full pool of connections may hide few that
 /// ask for much, or many that ask seldom.
 const MOST_TIMES: f64 = 8.0;
 
-/// The weight of the newest arrival.
+/// The weight of the newest answer.
 const NEWEST: f64 = 0.1;
 
 impl Held {
@@ -33,33 +36,31 @@ impl Held {
         self.clients.store(clients, Ordering::Relaxed);
     }
 
-    /// Counts a write as begun until what this returns is dropped.
-    pub(crate) fn begin(&self) -> Counted<'_> {
-        Counted::in_(&self.begun)
+    /// Counts one of `writes` that a request has as begun until what this returns is dropped.
+    pub(crate) fn begin(&self, writes: usize) -> Counted<'_> {
+        Counted::of(&self.begun, WHOLE / writes.max(1))
     }
 
-    /// Counts a write as asked of DynamoDB until what this returns is dropped.
-    pub(crate) fn ask(&self) -> Counted<'_> {
-        Counted::in_(&self.asked)
+    /// Counts one of `writes` that a request has as asked of DynamoDB until what this returns is dropped.
+    pub(crate) fn ask(&self, writes: usize) -> Counted<'_> {
+        Counted::of(&self.asked, WHOLE / writes.max(1))
     }
 
-    /// How many times as much as a write that comes in would be asked for if none were held.
-    pub(crate) fn times(&self) -> f64 {
+    /// How many times as much as clients were granted they would have been if nothing were held; `None` where nobody counts
+    /// them, or none waits.
+    pub(crate) fn times(&self) -> Option<f64> {
         let clients = self.clients.load(Ordering::Relaxed);
         let (begun, asked) =
             (self.begun.load(Ordering::Relaxed), self.asked.load(Ordering::Relaxed));
-        let now = float(begun.saturating_sub(asked));
-        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
-        *held += NEWEST * (now - *held);
-        times(float(clients), *held)
+        let now = float(begun.saturating_sub(asked)) / float(WHOLE);
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        *waiting += NEWEST * (now - *waiting);
+        Some(times(float(clients), *waiting)).filter(|times| clients > 0 && *times > 1.0)
     }
 }
 
-fn times(clients: f64, held: f64) -> f64 {
-    if clients < 1.0 {
-        return 1.0;
-    }
-    (clients / (clients - held).max(clients / MOST_TIMES)).max(1.0)
+fn times(clients: f64, waiting: f64) -> f64 {
+    clients / (clients - waiting).max(clients / MOST_TIMES)
 }
 
 #[expect(clippy::cast_precision_loss, reason = "far fewer than an f64 counts exactly")]
@@ -68,18 +69,21 @@ fn float(count: usize) -> f64 {
 }
 
 /// Counts something as long as it is there.
-pub(crate) struct Counted<'a>(&'a AtomicUsize);
+pub(crate) struct Counted<'a> {
+    counter: &'a AtomicUsize,
+    parts: usize,
+}
 
 impl<'a> Counted<'a> {
-    fn in_(counter: &'a AtomicUsize) -> Self {
-        counter.fetch_add(1, Ordering::Relaxed);
-        Self(counter)
+    fn of(counter: &'a AtomicUsize, parts: usize) -> Self {
+        counter.fetch_add(parts, Ordering::Relaxed);
+        Self { counter, parts }
     }
 }
 
 impl Drop for Counted<'_> {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
+        self.counter.fetch_sub(self.parts, Ordering::Relaxed);
     }
 }
 
@@ -87,14 +91,13 @@ impl Drop for Counted<'_> {
 mod tests {
     use super::*;
 
-    fn times_of(clients: f64, held: f64) -> f64 {
-        (times(clients, held) * 100.0).round() / 100.0
+    fn times_of(clients: f64, waiting: f64) -> f64 {
+        (times(clients, waiting) * 100.0).round() / 100.0
     }
 
     #[test]
     fn clients_that_wait_would_ask_for_more_and_those_that_pause_for_little_more() {
-        // Nobody counts clients, or none waits.
-        assert_eq!((times_of(0.0, 5.0), times_of(16.0, 0.0)), (1.0, 1.0));
+        assert_eq!(times_of(16.0, 0.0), 1.0);
         // Of 110 that pause for a second between two writes, 10 wait where 100 a second are granted: they would ask for 110.
         assert_eq!(times_of(110.0, 10.0), 1.1);
         // Of 16 that do not pause, all but one wait.
@@ -105,11 +108,12 @@ mod tests {
     #[test]
     fn what_is_dropped_counts_no_more() {
         let held = Held::default();
-        held.tell(4);
-        let begun = [held.begin(), held.begin()];
-        let asked = held.ask();
-        let before = held.times();
+        assert_eq!(held.times(), None, "nobody counts clients");
+        held.tell(2);
+        let begun = [held.begin(1), held.begin(2)];
+        let asked = held.ask(2);
+        let before = held.times().expect("one waits");
         drop((begun, asked));
-        assert!(before > 1.0 && held.times() < before);
+        assert!(held.times().is_some_and(|after| after < before));
     }
 }

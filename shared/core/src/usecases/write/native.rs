@@ -8,7 +8,7 @@ use dynashard_keys::{ItemKey, ShardId};
 use crate::model::error::Error;
 use crate::model::guard::{Action, Expected};
 use crate::model::item::StoredItem;
-use crate::model::lease::Deadline;
+use crate::model::lease::{Deadline, Lease};
 use crate::model::version::Generation;
 use crate::ports::{NativeGuard, NativeKind, NativeSent, NativeTerms, NativeWrite, Required};
 use crate::usecases::directory::Known;
@@ -43,8 +43,9 @@ pub(crate) async fn native<W: NativeWrite>(
     units: f64,
     deadline: Deadline,
 ) -> Result<W::Answer, Error> {
-    let _begun = context.held.begin();
+    let _begun = context.held.begin(write.writes_of_request());
     let mut operation = Operation::arriving(context, key, Some(units), deadline);
+    operation.writes_of_request = write.writes_of_request();
     let mut shown = Shown::default();
     let aside = Arc::clone(&operation.aside);
     let result = {
@@ -125,16 +126,25 @@ async fn try_native<W: NativeWrite>(
     let was_resharded = known.metadata.generation != Generation::default();
     let required = if was_resharded { required } else { Required::Anything };
     let version = operation.context.draw_version();
-    let terms = NativeTerms {
-        partition: operation.at(shard, &known).partition,
+    let partition = operation.at(shard, &known).partition;
+    let terms = |lease| NativeTerms {
+        partition: partition.clone(),
         generation: known.metadata.generation,
-        lease: known.lease,
+        lease,
         is_moving: known.metadata.reshard().is_some(),
     };
-    let sent = write.send(&terms, NativeGuard { required, version });
-    let answered = operation.request(&terms.partition, shard, operation.deadline, sent).await?;
-    let in_lease = known.lease.is_live(operation.context.clock().now());
-    let (answer, existing) = match answered {
+    let send = |lease: Option<Lease>| {
+        let terms = terms(lease.unwrap_or(known.lease));
+        async move {
+            let sent = write.send(&terms, NativeGuard { required, version }).await?;
+            Ok((sent, terms.lease))
+        }
+    };
+    let at = (shard, Some(&known));
+    let answered = operation.request(&partition, at, operation.deadline, send).await?;
+    let now = operation.context.clock().now();
+    let in_lease = answered.as_ref().is_ok_and(|(_, lease)| lease.is_live(now));
+    let (answer, existing) = match answered.map(|(sent, _)| sent) {
         Ok(NativeSent::Done { answer, consumed_wcu }) => {
             operation.was_done(consumed_wcu, in_lease)?;
             return Ok(answer);

@@ -50,6 +50,8 @@ pub(super) struct Operation<'a> {
     pub(super) start: Option<&'a SlowStart>,
     /// The write units that DynamoDB has reported so far.
     pub(super) consumed_wcu: f64,
+    /// How many writes its client's request has, where what is held for clients is counted.
+    pub(super) writes_of_request: usize,
 }
 
 /// Why an attempt has no result.
@@ -70,7 +72,16 @@ impl<'a> Operation<'a> {
     pub(super) fn new(context: &'a WriteContext, key: &'a ItemKey, deadline: Deadline) -> Self {
         let attempts = context.directory.attempts(deadline.earlier_by(LEAST_WRITE_TIME));
         let aside = Arc::default();
-        Self { context, key, deadline, attempts, aside, start: None, consumed_wcu: 0.0 }
+        Self {
+            context,
+            key,
+            deadline,
+            attempts,
+            aside,
+            start: None,
+            consumed_wcu: 0.0,
+            writes_of_request: 1,
+        }
     }
 
     /// An operation that comes in, and asks for so many write units, if that is known.
@@ -137,6 +148,9 @@ impl<'a> Operation<'a> {
         let (partition, now) = (&self.key.partition, directory.now());
         if self.consumed_wcu > 0.0 {
             watch.meter.granted(partition, Access::Write, self.consumed_wcu, now);
+            if let Some(times) = self.context.held.times() {
+                watch.meter.unhindered(partition, times * self.consumed_wcu, now);
+            }
         }
         let is_throttled = error.is_some_and(|error| error.code() == Code::Throttled);
         // What was refused for what lies there was carried out all the same.

@@ -8,10 +8,11 @@ use dynashard_keys::{PhysicalPartitionKey, ShardId};
 
 use crate::model::error::{Code, Error};
 use crate::model::guard::{Expected, Write};
-use crate::model::lease::Deadline;
+use crate::model::lease::{Deadline, Lease};
 use crate::model::throttle::Throttle;
 use crate::model::version::Version;
 use crate::ports::StoreError;
+use crate::usecases::directory::Known;
 use crate::usecases::retry::{refusal, within};
 use crate::usecases::write::operation::{Interrupted, LEAST_WRITE_TIME, Operation};
 use crate::usecases::write::pacing::Paced;
@@ -42,8 +43,9 @@ impl<'a> Operation<'a> {
         shard: ShardId,
         answer_by: Deadline,
     ) -> Result<Sent, Interrupted> {
-        let request = self.context.items().write(write);
-        let answer = self.request(&write.key.partition, shard, answer_by, request).await?;
+        let (at, items) = (&write.key.partition, self.context.items());
+        let request = |_| items.write(write);
+        let answer = self.request(at, (shard, None), answer_by, request).await?;
         let in_lease = write.lease.is_live(self.context.clock().now());
         match answer {
             Ok(consumed_wcu) => {
@@ -65,13 +67,13 @@ impl<'a> Operation<'a> {
     }
 
     /// Makes one request of this operation to its shard when it is its turn, and waits for the answer until `answer_by`. That there
-    /// was none is an error, since its fate is unknown.
-    pub(super) async fn request<T>(
+    /// was none is an error, since its fate is unknown. One that stands on what is `known` has a lease that is fresh then.
+    pub(super) async fn request<T, F: Future<Output = Result<T, StoreError>>>(
         &mut self,
         at: &PhysicalPartitionKey,
-        shard: ShardId,
+        (shard, known): (ShardId, Option<&Known>),
         answer_by: Deadline,
-        request: impl Future<Output = Result<T, StoreError>>,
+        make: impl FnOnce(Option<Lease>) -> F,
     ) -> Result<Result<T, StoreError>, Interrupted> {
         let context = self.context;
         let begun = self.begin().await?;
@@ -84,8 +86,14 @@ impl<'a> Operation<'a> {
                 break slot;
             }
         };
+        // The turn may have come late in the lease, or after it.
+        let lease = match known {
+            Some(known) => Some(self.renewed(known).await?),
+            None => None,
+        };
+        let request = make(lease);
         let sent = context.clock().now().boot;
-        let asked = context.held.ask();
+        let asked = context.held.ask(self.writes_of_request);
         let answer = within(context.clock(), answer_by, request).await;
         drop((asked, slot));
         if let Some(answer) = &answer {
@@ -100,6 +108,20 @@ impl<'a> Operation<'a> {
             self.was_throttled(shard, throttle.clone());
         }
         Ok(answer)
+    }
+
+    /// A lease on which an operation may begin that stands on this.
+    async fn renewed(&self, known: &Known) -> Result<Lease, Interrupted> {
+        let directory = &self.context.directory;
+        if known.lease.is_fresh(directory.now()) {
+            return Ok(known.lease);
+        }
+        let renewed = directory.find(&self.key.partition, self.deadline).await?;
+        if renewed.metadata == known.metadata {
+            Ok(renewed.lease)
+        } else {
+            Err(Interrupted::BeginAgain)
+        }
     }
 
     /// Takes note of a write that DynamoDB says is done. One that it says so of after the lease is in doubt.
