@@ -202,6 +202,15 @@ impl Meter {
         });
     }
 
+    /// Takes note of a write that is throttled and held, which another environment would have refused.
+    pub(crate) fn held(&self, partition: &PartitionKey, now: Moment) {
+        let mut state = self.lock();
+        let at = state.corrected(now);
+        let seen = state.seen(partition);
+        let units = seen.usual_units[0].max(1.0);
+        seen.note(at, |measures| measures.refused_units += units);
+    }
+
     /// Takes note of the write units that clients would have been granted instead of some that they were, had none of their writes
     /// been held.
     pub(crate) fn unhindered(&self, partition: &PartitionKey, units: f64, now: Moment) {

@@ -46,6 +46,7 @@ pub(crate) async fn native<W: NativeWrite>(
     let _begun = context.held.begin(write.writes_of_request());
     let mut operation = Operation::arriving(context, key, Some(units), deadline);
     operation.writes_of_request = write.writes_of_request();
+    operation.is_to_be_held = true;
     let mut shown = Shown::default();
     let aside = Arc::clone(&operation.aside);
     let result = {

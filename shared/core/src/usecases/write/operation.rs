@@ -52,6 +52,8 @@ pub(super) struct Operation<'a> {
     pub(super) consumed_wcu: f64,
     /// How many writes its client's request has, where what is held for clients is counted.
     pub(super) writes_of_request: usize,
+    /// Whether it is held for its client once it is throttled, which it was not yet.
+    pub(super) is_to_be_held: bool,
 }
 
 /// Why an attempt has no result.
@@ -81,6 +83,7 @@ impl<'a> Operation<'a> {
             start: None,
             consumed_wcu: 0.0,
             writes_of_request: 1,
+            is_to_be_held: false,
         }
     }
 
@@ -119,7 +122,11 @@ impl<'a> Operation<'a> {
 
     /// Reports a throttle of this shard. Whatever comes of that, the write itself goes on being tried
     /// meanwhile.
-    pub(super) fn was_throttled(&self, shard: ShardId, throttle: Throttle) {
+    pub(super) fn was_throttled(&mut self, shard: ShardId, throttle: Throttle) {
+        if std::mem::take(&mut self.is_to_be_held) {
+            let now = self.context.clock().now();
+            self.context.watch.meter.held(&self.key.partition, now);
+        }
         let (context, partition, deadline) = (self.context, &self.key.partition, self.deadline);
         self.aside.unless_busy(|is_acting| {
             Box::pin(async move {
