@@ -518,7 +518,7 @@ fn check_key_value<'a>(
         return Ok(());
     }
     Err(Refusal::validation(format!(
-        "dynashard: partition_key_value: an expression uses the value of {}, which is another in a key of several shards;          attribute_exists and attribute_not_exists alone may name it",
+        "dynashard: partition_key_value: an expression uses the value of {}, which is another in a key of several shards; attribute_exists and attribute_not_exists alone may name it",
         quoted(name)
     )))
 }

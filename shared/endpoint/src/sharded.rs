@@ -302,7 +302,8 @@ fn sort_key(value: &Value, sort_keys: SortKeyType) -> Option<SortKey> {
 fn limit(body: &Members) -> Result<Option<usize>, Refusal> {
     let Some(limit) = body.get("Limit") else { return Ok(None) };
     let limit = limit.as_u64().filter(|limit| *limit > 0);
-    let limit = limit.ok_or_else(|| not_understood("its limit is no number above 0"))?;
+    let limit = limit
+        .ok_or_else(|| Refusal::serialization("dynashard: Limit is no whole number above 0"))?;
     Ok(Some(usize::try_from(limit).unwrap_or(usize::MAX)))
 }
 

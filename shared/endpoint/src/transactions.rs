@@ -171,7 +171,8 @@ pub(crate) async fn get(
             if shown.is_behind {
                 return Ok(Attempt::Again);
             }
-            if !shown.is_marker {
+            // Where nothing else is shown, DynamoDB would have shown no item.
+            if !shown.is_marker && !item.is_empty() {
                 found.insert("Item".to_owned(), item.into());
             }
         }

@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 use serde_json::{Map, Value};
 
 use crate::exchange::Exchange;
-use crate::side::Answer;
-use crate::table::LOOKALIKE;
+use crate::side::{Answer, Setting};
+use crate::table::{GLOBAL_INDEX, LOOKALIKE};
 
 /// One permitted difference: a row of docs/COMPATIBILITY.md.
 #[derive(Debug)]
@@ -19,11 +19,17 @@ pub struct Difference {
     pub when: &'static str,
     /// What operators can do about it, if anything.
     pub what_to_do: &'static str,
+    /// In which settings programs show it.
+    pub settings: &'static [Setting],
     /// Whether two answers differ in this way. Rows without it are those that no answer shows.
     pub permits: Option<fn(&Exchange) -> bool>,
 }
 
-/// All of them. Those of collections with several shards come with the shards.
+const SEVERAL: &str = "a key that has several shards, or is being resharded";
+
+const MOVING: &str = "while a key is being resharded";
+
+/// All of them.
 pub const DIFFERENCES: &[Difference] = &[
     Difference {
         name: "unchanged writes",
@@ -31,6 +37,7 @@ pub const DIFFERENCES: &[Difference] = &[
                `_ds_v` changes, and costs what the item takes",
         when: "always",
         what_to_do: "Compare images",
+        settings: &Setting::ALL,
         permits: Some(unchanged_writes),
     },
     Difference {
@@ -38,6 +45,7 @@ pub const DIFFERENCES: &[Difference] = &[
         what: "Items take 16 to 30 bytes more (`_ds_v`, `_ds_g`, the suffix of the key): at the edge of 1 KB, a unit more",
         when: "always",
         what_to_do: "",
+        settings: &Setting::ALL,
         permits: Some(item_bytes),
     },
     Difference {
@@ -46,6 +54,7 @@ pub const DIFFERENCES: &[Difference] = &[
                its reshard waits until it shrinks",
         when: "always",
         what_to_do: "The log names the item",
+        settings: &Setting::ALL,
         permits: Some(largest_item),
     },
     Difference {
@@ -53,6 +62,7 @@ pub const DIFFERENCES: &[Difference] = &[
         what: "Partition keys above 2,000 bytes are refused",
         when: "always",
         what_to_do: "Rename before adopting",
+        settings: &Setting::ALL,
         permits: Some(long_keys),
     },
     Difference {
@@ -60,6 +70,7 @@ pub const DIFFERENCES: &[Difference] = &[
         what: "Partition keys and attributes that begin with `_ds_` are refused",
         when: "always",
         what_to_do: "Rename before adopting",
+        settings: &Setting::ALL,
         permits: Some(reserved_names),
     },
     Difference {
@@ -69,6 +80,7 @@ pub const DIFFERENCES: &[Difference] = &[
                compares that",
         when: "always",
         what_to_do: "",
+        settings: &Setting::ALL,
         permits: Some(lookalike_keys),
     },
     Difference {
@@ -77,6 +89,7 @@ pub const DIFFERENCES: &[Difference] = &[
                `Limit`, so that a page may end at it",
         when: "always",
         what_to_do: "",
+        settings: &Setting::ALL,
         permits: None,
     },
     Difference {
@@ -84,6 +97,7 @@ pub const DIFFERENCES: &[Difference] = &[
         what: "Errors of legacy parameters speak of expressions",
         when: "always",
         what_to_do: "",
+        settings: &Setting::ALL,
         permits: Some(legacy_errors),
     },
     Difference {
@@ -93,6 +107,7 @@ pub const DIFFERENCES: &[Difference] = &[
                of its own",
         when: "always",
         what_to_do: "",
+        settings: &Setting::ALL,
         permits: Some(words_of_expressions),
     },
     Difference {
@@ -100,6 +115,7 @@ pub const DIFFERENCES: &[Difference] = &[
         what: "A member of another JSON type than DynamoDB's is refused as `SerializationException`, in words of the endpoint's",
         when: "always",
         what_to_do: "",
+        settings: &Setting::ALL,
         permits: Some(no_dynamodb_json),
     },
     Difference {
@@ -108,6 +124,7 @@ pub const DIFFERENCES: &[Difference] = &[
                written. What is wrong with an entry, or with their number, is told in words of the endpoint's, also of a transaction",
         when: "always",
         what_to_do: "",
+        settings: &Setting::ALL,
         permits: Some(batches),
     },
     Difference {
@@ -115,6 +132,7 @@ pub const DIFFERENCES: &[Difference] = &[
         what: "Expressions above 3.9 KB, or of more than 296 operators, are refused",
         when: "always",
         what_to_do: "",
+        settings: &Setting::ALL,
         permits: Some(long_expressions),
     },
     Difference {
@@ -122,6 +140,57 @@ pub const DIFFERENCES: &[Difference] = &[
         what: "A Scan, and a Query of an index that does not name the partition key of the table, are refused",
         when: "once any key was listed: it has or had several shards, or was given settings of its own",
         what_to_do: "The HTTP API, or `dynashard export`",
+        settings: &Setting::GROWN,
+        permits: Some(pages_of_all_keys),
+    },
+    Difference {
+        name: "local indexes",
+        what: "A Query of a local index is refused",
+        when: SEVERAL,
+        what_to_do: "The HTTP API",
+        settings: &Setting::GROWN,
+        permits: Some(local_indexes),
+    },
+    Difference {
+        name: "values of the partition key",
+        what: "An expression that uses the value of the partition key is refused; `attribute_exists` and `attribute_not_exists` \
+               may name the key",
+        when: SEVERAL,
+        what_to_do: "Compare before sending",
+        settings: &Setting::GROWN,
+        permits: Some(values_of_the_partition_key),
+    },
+    Difference {
+        name: "units of queries",
+        what: "A Query costs a request for each shard, and reads ahead in each of them. `ConsumedCapacity` says so",
+        when: SEVERAL,
+        what_to_do: "Shard only what is hot",
+        settings: &Setting::GROWN,
+        permits: Some(units_of_queries),
+    },
+    Difference {
+        name: "units while moving",
+        what: "All reads are strong, of the old home as well, and what moves an item is written before it is read in a transaction or \
+               written. `ConsumedCapacity` tells of the request that is answered alone, of what lies at the new home",
+        when: MOVING,
+        what_to_do: "",
+        settings: &[Setting::Move, Setting::Forward],
+        permits: Some(units_while_moving),
+    },
+    Difference {
+        name: "tokens",
+        what: "A transaction that is repeated with its `ClientRequestToken` is refused with `IdempotentParameterMismatchException`",
+        when: "if a reshard of one of its keys has begun or ended since it was first sent",
+        what_to_do: "Read what it has written",
+        settings: &[Setting::Move, Setting::Forward],
+        permits: Some(tokens),
+    },
+    Difference {
+        name: "collection sizes",
+        what: "`ItemCollectionMetrics`, and the 10 GB limit of local indexes, are of one shard",
+        when: SEVERAL,
+        what_to_do: "",
+        settings: &Setting::GROWN,
         permits: None,
     },
     Difference {
@@ -129,6 +198,7 @@ pub const DIFFERENCES: &[Difference] = &[
         what: "PartiQL is refused",
         when: "always",
         what_to_do: "Use expressions",
+        settings: &Setting::ALL,
         permits: Some(partiql),
     },
     Difference {
@@ -136,6 +206,7 @@ pub const DIFFERENCES: &[Difference] = &[
         what: "Parameters that are new to DynamoDB are refused until they are known",
         when: "always",
         what_to_do: "Upgrade",
+        settings: &Setting::ALL,
         permits: Some(unknown_parameters),
     },
     Difference {
@@ -143,6 +214,7 @@ pub const DIFFERENCES: &[Difference] = &[
         what: "UpdateTimeToLive and DeleteTable of managed tables are refused; global tables cannot be managed",
         when: "always",
         what_to_do: "`dynashard settings`, `adopt --leave`",
+        settings: &Setting::ALL,
         permits: Some(settings_of_tables),
     },
     Difference {
@@ -150,6 +222,7 @@ pub const DIFFERENCES: &[Difference] = &[
         what: "A write of unknown fate is 500, and one that had no lease any more is 503",
         when: "always",
         what_to_do: "SDKs repeat",
+        settings: &Setting::ALL,
         permits: None,
     },
     Difference {
@@ -158,6 +231,7 @@ pub const DIFFERENCES: &[Difference] = &[
                the placement `random`, cannot be managed",
         when: "always",
         what_to_do: "They pass unsharded",
+        settings: &Setting::ALL,
         permits: None,
     },
     Difference {
@@ -165,6 +239,7 @@ pub const DIFFERENCES: &[Difference] = &[
         what: "There is one hop more, and the credentials are the endpoint's",
         when: "always",
         what_to_do: "",
+        settings: &Setting::ALL,
         permits: None,
     },
 ];
@@ -172,7 +247,7 @@ pub const DIFFERENCES: &[Difference] = &[
 /// The page that lists them.
 pub fn page() -> String {
     let mut page = "# Compatibility\n\n<!-- written by verification/differential -->\n\nA collection of one shard is DynamoDB's own: the same request, the same answer and \
-                    order, but for the rows below. Whatever is not supported is refused, never ignored.\n\n\
+                    order, but for the rows below. One of several shards is answered as that, but for the rows that say so. Whatever is not supported is refused, never ignored.\n\n\
                     `verification/differential` writes this page, and sends random programs to the endpoint and to \
                     DynamoDB's engine: an answer that differs in another way fails, and so does a row that no program \
                     meets. What no answer can show is marked.\n\n\
@@ -188,19 +263,19 @@ pub fn page() -> String {
 
 /// The row that permits the two answers to differ, if one does.
 pub(crate) fn permitted(exchange: &Exchange) -> Option<&'static str> {
-    let permits = |row: &&Difference| row.permits.is_some_and(|permits| permits(exchange));
+    let permits = |row: &&Difference| {
+        row.settings.contains(&exchange.setting)
+            && row.permits.is_some_and(|permits| permits(exchange))
+    };
     DIFFERENCES.iter().find(permits).map(|row| row.name)
 }
 
 /// Only the units of indexes differ, and those of the table do not.
 fn unchanged_writes(exchange: &Exchange) -> bool {
-    let mut both = exchange.clone();
-    for answer in [&mut both.plain, &mut both.other] {
-        if let Some(members) = answer.body.as_object_mut() {
-            members.remove("ConsumedCapacity");
-        }
-    }
-    if exchange.operation == "UpdateItem" && exchange.plain.status == 200 && both.agrees() {
+    let updates = exchange.operation == "UpdateItem"
+        || exchange.operation == "TransactWriteItems"
+            && any_key(&exchange.request, &|name, _| name == "Update");
+    if updates && exchange.plain.status == 200 && agree_but_for_units(exchange) {
         return true;
     }
     let is_write = ["PutItem", "UpdateItem", "BatchWriteItem", "TransactWriteItems"]
@@ -292,11 +367,13 @@ fn lookalike_keys(exchange: &Exchange) -> bool {
     exchange.operation == "Scan" && others[0] == others[1] && others[0].0 == 200
 }
 
-/// Whether the other page has the items of the plain one in some order. A page that is a part of another has an order to keep.
+/// Whether the other page has the items of the plain one in some order. A page that is a part of another has an order to keep, and so
+/// has one of a collection.
 fn is_same_page(exchange: &Exchange) -> bool {
     let Exchange { operation, request, .. } = exchange;
     let is_part = ["Limit", "ExclusiveStartKey"].iter().any(|name| request.get(name).is_some());
-    if is_part || !["Query", "Scan"].contains(&operation.as_str()) {
+    let of_several = operation == "Scan" || request["IndexName"] == GLOBAL_INDEX;
+    if is_part || !of_several {
         return false;
     }
     let mut both = exchange.clone();
@@ -350,6 +427,12 @@ fn words_of_expressions(exchange: &Exchange) -> bool {
     let is_lenient =
         exchange.operation == "UpdateItem" && exchange.exceptions()[0] != "ValidationException";
     let other = exchange.other.body.get("message").and_then(Value::as_str).unwrap_or_default();
+    // The engine finds nothing under an empty key, which DynamoDB refuses.
+    if other == "dynashard: the key condition was not understood"
+        && exchange.plain.body["ScannedCount"] == 0
+    {
+        return true;
+    }
     let is_of_a_name = ["unused in expressions", "is not defined"];
     is_lenient && is_of_a_name.iter().any(|words| other.contains(words))
         || [&exchange.plain, &exchange.other].iter().all(|answer| answer.status == 400)
@@ -362,6 +445,10 @@ fn no_dynamodb_json(exchange: &Exchange) -> bool {
     let message = exchange.plain.body.get("message").and_then(Value::as_str).unwrap_or_default();
     // The engine takes no null for what is absent, other than DynamoDB.
     if message.starts_with("invalid type: null") {
+        return true;
+    }
+    // The engine takes a part of a number for its limit.
+    if exchange.request["Limit"].is_f64() && other == "SerializationException" {
         return true;
     }
     let is_plain_s = plain == "SerializationException" || message.starts_with("invalid type");
@@ -397,6 +484,54 @@ fn long_expressions(exchange: &Exchange) -> bool {
             && (text.len() > 3_900 || text.matches('=').count() + text.matches("<>").count() > 145)
     });
     is_long && is_refused_by_other(exchange)
+}
+
+fn pages_of_all_keys(exchange: &Exchange) -> bool {
+    let is_of_table = exchange.operation == "Scan"
+        || exchange.operation == "Query" && exchange.request["IndexName"] == GLOBAL_INDEX;
+    is_of_table && is_own_refusal(exchange)
+}
+
+fn local_indexes(exchange: &Exchange) -> bool {
+    // One that there is not is refused so, too.
+    let is_local = exchange.request.get("IndexName").is_some_and(|name| name != GLOBAL_INDEX);
+    exchange.operation == "Query" && is_local && is_own_refusal(exchange)
+}
+
+fn values_of_the_partition_key(exchange: &Exchange) -> bool {
+    let message = exchange.other.body["message"].as_str().unwrap_or_default();
+    message.starts_with("dynashard: partition_key_value: ") && is_own_refusal(exchange)
+}
+
+/// Only units differ, and the other side took more of the table's.
+fn units_of_queries(exchange: &Exchange) -> bool {
+    let units = [&exchange.plain, &exchange.other]
+        .map(|answer| answer.body["ConsumedCapacity"]["CapacityUnits"].as_f64());
+    exchange.operation == "Query"
+        && exchange.request.get("IndexName").is_none()
+        && agree_but_for_units(exchange)
+        && units[0].zip(units[1]).is_some_and(|(plain, other)| plain < other)
+}
+
+fn units_while_moving(exchange: &Exchange) -> bool {
+    exchange.operation != "Query" && agree_but_for_units(exchange)
+}
+
+fn tokens(exchange: &Exchange) -> bool {
+    let is_mismatch = exchange.exceptions()[1] == "IdempotentParameterMismatchException";
+    is_mismatch
+        && exchange.request.get("ClientRequestToken").is_some()
+        && exchange.plain.status == 200
+}
+
+fn agree_but_for_units(exchange: &Exchange) -> bool {
+    let mut both = exchange.clone();
+    for answer in [&mut both.plain, &mut both.other] {
+        if let Some(members) = answer.body.as_object_mut() {
+            members.remove("ConsumedCapacity");
+        }
+    }
+    both.agrees()
 }
 
 fn partiql(exchange: &Exchange) -> bool {

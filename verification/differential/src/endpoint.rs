@@ -1,17 +1,25 @@
 //! The side that is tested: the endpoint's service, over an engine of its own.
 
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
 use bytes::Bytes;
 use dynashard_aws_operator::{Operator, RawClient};
-use dynashard_core::{NativeRequests, Owner, Settings, TableSchema};
+use dynashard_core::ports::{RecordStore, StoreError};
+use dynashard_core::{
+    CollectionMetadata, Generation, KeyHash, NativeRequests, Owner, Phase, Settings, TableSchema,
+};
 use dynashard_endpoint::{Call, ManagedTable, Service, ServiceOptions};
-use dynashard_keys::{Separator, SortKeyType};
+use dynashard_keys::{PartitionKey, Placement, Separator, ShardCount, SortKeyType};
+use dynashard_testkit::enlist;
 use serde_json::{Value, json};
 
 use crate::side::{Answer, Engine, Setting, Side, read_body};
-use crate::table::{TABLE, key};
+use crate::table::{LOOKALIKE, PARTITIONS, TABLE, key};
+
+/// The metadata table of who answers the first operations of a program.
+const FIRST_METADATA_TABLE: &str = "OrdersFirstMetadata";
 
 const METADATA_TABLE: &str = "OrdersMetadata";
 
@@ -19,43 +27,33 @@ const METADATA_TABLE: &str = "OrdersMetadata";
 pub struct Endpoint {
     engine: Engine,
     service: Service,
+    /// Who answers the first operations of a program, with metadata by which no key has more than one shard: nobody else, where no
+    /// key is resharded meanwhile.
+    first: Option<Service>,
+    is_at_first: AtomicBool,
     owner: Value,
 }
 
 impl Endpoint {
-    /// An endpoint that knows nothing yet of an empty table.
-    pub async fn start() -> io::Result<Self> {
+    /// An endpoint that knows nothing yet of an empty table in this setting.
+    pub async fn start(setting: Setting) -> io::Result<Self> {
         let engine = Engine::start().await?;
-        engine.create(&json!({
-            "TableName": METADATA_TABLE,
-            "BillingMode": "PAY_PER_REQUEST",
-            "AttributeDefinitions": [{ "AttributeName": "pk", "AttributeType": "S" }],
-            "KeySchema": [{ "AttributeName": "pk", "KeyType": "HASH" }],
-        }))?;
-        let url = format!("http://{}", engine.address());
-        let operator = Operator::on_this_machine(&url).await;
-        let schema = TableSchema {
-            partition_key_name: "pk".to_owned(),
-            sort_key_name: "sk".to_owned(),
-            sort_key_type: SortKeyType::String,
-            separator: Separator::default(),
-        };
-        let settings = Settings { schema, ..Settings::default() };
-        let directory = operator.directory(TABLE, METADATA_TABLE, settings).pinning();
-        let requests = NativeRequests::new(directory);
-        let table = ManagedTable::new(TABLE.to_owned(), METADATA_TABLE.to_owned(), requests);
-        let service =
-            Service::new(RawClient::new(&operator, &url), vec![table], ServiceOptions::default());
-        // The stack claims the table with its first request.
-        let first = json!({ "TableName": TABLE, "Key": key("hot", "a") });
-        let mut endpoint = Self { engine, service, owner: Value::Null };
-        let answer = endpoint.call("GetItem", &first).await;
-        let found = endpoint.engine.call("Scan", &json!({ "TableName": TABLE })).await;
-        endpoint.owner = found.body["Items"][0].clone();
-        if answer.status == 200 && endpoint.owner["pk"]["S"] == Owner::KEY {
-            Ok(endpoint)
+        let first = if [Setting::Forward, Setting::Move].contains(&setting) {
+            let first = service(&engine, FIRST_METADATA_TABLE, None).await?;
+            // The other one is to claim the table for itself.
+            engine.clear(|_| false)?;
+            Some(first)
         } else {
-            Err(io::Error::other(format!("the table is not claimed: {answer:?}, {found:?}")))
+            None
+        };
+        let metadata = metadata(setting);
+        let service = service(&engine, METADATA_TABLE, metadata).await?;
+        let found = engine.call("Scan", &json!({ "TableName": TABLE })).await;
+        let owner = found.body["Items"][0].clone();
+        if owner["pk"]["S"] == Owner::KEY {
+            Ok(Self { engine, service, first, is_at_first: AtomicBool::new(false), owner })
+        } else {
+            Err(io::Error::other(format!("the table is not claimed: {found:?}")))
         }
     }
 }
@@ -63,18 +61,88 @@ impl Endpoint {
 #[async_trait]
 impl Side for Endpoint {
     async fn call(&self, operation: &str, body: &Value) -> Answer {
-        let body = Bytes::from(body.to_string());
-        let answer = self.service.answer(&Call { operation: operation.to_owned(), body }).await;
-        Answer { status: answer.status, body: read_body(&answer.body) }
+        let is_at_first = self.is_at_first.load(Ordering::Relaxed);
+        let service = self.first.as_ref().filter(|_| is_at_first).unwrap_or(&self.service);
+        ask(service, operation, body).await
     }
 
-    async fn begin(&self, setting: Setting, is_owned: bool) -> io::Result<()> {
+    async fn begin(&self, is_owned: bool) -> io::Result<()> {
+        self.is_at_first.store(true, Ordering::Relaxed);
         if is_owned {
             self.engine.put(&self.owner)?;
         }
-        match setting {
-            Setting::Cold => self.engine.clear(|partition| is_owned && partition == Owner::KEY),
-            other => Err(io::Error::other(format!("{other:?} cannot be made yet"))),
-        }
+        self.engine.clear(|partition| is_owned && partition == Owner::KEY)
     }
+
+    fn go_on(&self) {
+        self.is_at_first.store(false, Ordering::Relaxed);
+    }
+}
+
+async fn ask(service: &Service, operation: &str, body: &Value) -> Answer {
+    let body = Bytes::from(body.to_string());
+    let answer = service.answer(&Call { operation: operation.to_owned(), body }).await;
+    Answer { status: answer.status, body: read_body(&answer.body) }
+}
+
+/// How the metadata of a key differs from that of a new one with so many shards, if it has any.
+fn metadata(setting: Setting) -> Option<(u32, Phase)> {
+    let (from, to) = (ShardCount::ONE, ShardCount::new(4).ok()?);
+    match setting {
+        Setting::Cold => None,
+        Setting::Sharded => Some((16, Phase::Stable)),
+        Setting::Forward => Some((1, Phase::Forward { from, to })),
+        Setting::Move => Some((4, Phase::Move { from, to })),
+    }
+}
+
+/// An endpoint over a new metadata table, in which every key has so many shards and this phase.
+async fn service(
+    engine: &Engine,
+    metadata_table: &str,
+    of_keys: Option<(u32, Phase)>,
+) -> io::Result<Service> {
+    engine.create(&json!({
+        "TableName": metadata_table,
+        "BillingMode": "PAY_PER_REQUEST",
+        "AttributeDefinitions": [{ "AttributeName": "pk", "AttributeType": "S" }],
+        "KeySchema": [{ "AttributeName": "pk", "KeyType": "HASH" }],
+    }))?;
+    let url = format!("http://{}", engine.address());
+    let operator = Operator::on_this_machine(&url).await;
+    let schema = TableSchema {
+        partition_key_name: "pk".to_owned(),
+        sort_key_name: "sk".to_owned(),
+        sort_key_type: SortKeyType::String,
+        separator: Separator::default(),
+    };
+    let new = || {
+        let settings = Settings { schema: schema.clone(), ..Settings::default() };
+        let directory = operator.directory(TABLE, metadata_table, settings).pinning();
+        let requests = NativeRequests::new(directory);
+        let table = ManagedTable::new(TABLE.to_owned(), metadata_table.to_owned(), requests);
+        Service::new(RawClient::new(&operator, &url), vec![table], ServiceOptions::default())
+    };
+    let service = new();
+    // The stack pins its settings and claims the table with its first request.
+    let first = json!({ "TableName": TABLE, "Key": key("hot", "a") });
+    let answer = ask(&service, "GetItem", &first).await;
+    if answer.status != 200 {
+        return Err(io::Error::other(format!("the first request failed: {answer:?}")));
+    }
+    let failed = |error: StoreError| io::Error::other(format!("{error:?}"));
+    let Some((shards, phase)) = of_keys else { return Ok(service) };
+    let records = operator.records(metadata_table, &schema);
+    for partition in PARTITIONS.into_iter().chain([LOOKALIKE]) {
+        let partition = PartitionKey::new(partition).map_err(io::Error::other)?;
+        let hash = KeyHash::of(&partition);
+        let shards = ShardCount::new(shards).unwrap_or(ShardCount::ONE);
+        let stable = CollectionMetadata::stable(partition, Placement::Xxh64, shards, 1_700_000_000);
+        let metadata = CollectionMetadata { phase, generation: Generation::new(1), ..stable };
+        enlist(&records, &metadata).await.map_err(failed)?;
+        let groups = [hash.segment().group(), hash.metadata_group()];
+        records.raise(&groups).await.map_err(failed)?;
+    }
+    // That one has read a directory without them.
+    Ok(new())
 }

@@ -4,11 +4,13 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
-use crate::side::Answer;
+use crate::side::{Answer, Setting};
 
 /// An operation and its two answers, after what DynamoDB leaves open is brought into one order.
 #[derive(Debug, Clone)]
 pub struct Exchange {
+    /// How the other side's table is kept.
+    pub setting: Setting,
     /// Such as `PutItem`.
     pub operation: String,
     /// The request, as the plain side got it.
@@ -21,16 +23,24 @@ pub struct Exchange {
 
 impl Exchange {
     /// Sets have no order, nor have the items of a batch. Everything else has one while a collection has one shard.
-    pub fn new(operation: &str, request: Value, plain: Answer, other: Answer) -> Self {
+    pub fn new(
+        setting: Setting,
+        operation: &str,
+        request: Value,
+        plain: Answer,
+        other: Answer,
+    ) -> Self {
         let [plain, other] = [plain, other].map(|mut answer| {
             sort_sets(&mut answer.body);
             drop_position(&mut answer.body);
-            if operation == "BatchGetItem" {
-                sort_responses(&mut answer.body);
+            match operation {
+                "BatchGetItem" => sort_responses(&mut answer.body),
+                "TransactGetItems" => drop_bare_keys(&mut answer.body),
+                _ => {}
             }
             answer
         });
-        Self { operation: operation.to_owned(), request, plain, other }
+        Self { setting, operation: operation.to_owned(), request, plain, other }
     }
 
     /// Whether both answers are the same, to the letter.
@@ -127,6 +137,17 @@ fn sort_sets(value: &mut Value) {
             }
         }
         _ => {}
+    }
+}
+
+/// Takes away items of which only the key is shown. The engine shows it beside all that a transaction projects, other than DynamoDB,
+/// and so beside what the endpoint has it project.
+fn drop_bare_keys(body: &mut Value) {
+    for found in body.get_mut("Responses").and_then(Value::as_array_mut).into_iter().flatten() {
+        let item = found.get("Item").and_then(Value::as_object);
+        if item.is_some_and(|item| item.keys().all(|name| ["pk", "sk"].contains(&name.as_str()))) {
+            *found = Value::Object(Map::new());
+        }
     }
 }
 

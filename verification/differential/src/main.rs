@@ -23,6 +23,9 @@ struct Args {
     /// The seed of the first of them
     #[arg(long, default_value_t = 0)]
     seed: u64,
+    /// How many shards the keys have
+    #[arg(long, value_enum, default_value_t = Setting::Cold)]
+    setting: Setting,
     /// Compare with a second engine that has this fault
     #[arg(long, value_enum)]
     mutation: Option<MutationName>,
@@ -53,6 +56,8 @@ enum MutationName {
     EndsAtEmptyPage,
     ForgetsToken,
     WritesBatchInParts,
+    SwapsItems,
+    LooksAhead,
 }
 
 impl From<MutationName> for Mutation {
@@ -65,7 +70,7 @@ fn main() -> io::Result<ExitCode> {
     let args = Args::parse();
     let end = args.seed.saturating_add(args.programs);
     if args.print {
-        (args.seed..end).for_each(|seed| print!("{}", program(seed).to_curl()));
+        (args.seed..end).for_each(|seed| print!("{}", program(seed, args.setting).to_curl()));
         return Ok(ExitCode::SUCCESS);
     }
     let count = args.threads.map_or_else(
@@ -106,9 +111,9 @@ fn run_all(
         let other: Box<dyn Side> = match (args.mutation, args.plain) {
             (Some(mutation), _) => Box::new(Sketch::new(Engine::start().await?, mutation.into())),
             (None, true) => Box::new(Engine::start().await?),
-            (None, false) => Box::new(Endpoint::start().await?),
+            (None, false) => Box::new(Endpoint::start(args.setting).await?),
         };
-        let sides = Sides { plain: &plain, other: &*other, setting: Setting::Cold };
+        let sides = Sides { plain: &plain, other: &*other, setting: args.setting };
         let (mut tally, mut runs) = (Tally::default(), 0);
         loop {
             let seed = next.fetch_add(1, Ordering::Relaxed);
@@ -117,7 +122,7 @@ fn run_all(
                 return Ok(tally);
             }
             runs += 1;
-            let whole = program(seed);
+            let whole = program(seed, args.setting);
             for failure in run(&whole, runs, sides, &mut tally).await? {
                 if count(kinds, failure.exchange.kind()) == 1 {
                     let (small, failure) = minimise(&whole, failure, runs, sides).await?;

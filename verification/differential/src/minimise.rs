@@ -58,6 +58,7 @@ impl Smallest<'_> {
                 let mut shorter = self.program.clone();
                 let end = (at + length).min(shorter.steps.len());
                 shorter.steps.drain(at..end);
+                shorter.first -= end.min(shorter.first).saturating_sub(at);
                 if !self.takes(shorter).await? {
                     at += length;
                 }

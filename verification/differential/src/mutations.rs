@@ -5,7 +5,7 @@ use std::io;
 use async_trait::async_trait;
 use serde_json::{Value, json};
 
-use crate::side::{Answer, Setting, Side};
+use crate::side::{Answer, Side};
 
 /// What a side does wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,11 +32,15 @@ pub enum Mutation {
     ForgetsToken,
     /// A batch is written one by one until one is refused.
     WritesBatchInParts,
+    /// A query shows its first two items in the wrong order, as one that merges shards might.
+    SwapsItems,
+    /// A query whose limit is met by its last item has no `LastEvaluatedKey`, as one that has read ahead might not.
+    LooksAhead,
 }
 
 impl Mutation {
     /// All of them.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 13] = [
         Self::KeepsVersion,
         Self::DropsFilter,
         Self::IgnoresReturnValues,
@@ -48,6 +52,8 @@ impl Mutation {
         Self::EndsAtEmptyPage,
         Self::ForgetsToken,
         Self::WritesBatchInParts,
+        Self::SwapsItems,
+        Self::LooksAhead,
     ];
 }
 
@@ -100,9 +106,24 @@ impl<S> Sketch<S> {
                     members.insert("ScannedCount".to_owned(), count);
                 }
             }
+            Mutation::SwapsItems if operation == "Query" => {
+                if let Some(Value::Array(items)) = members.get_mut("Items")
+                    && items.len() > 1
+                {
+                    items.swap(0, 1);
+                }
+            }
             Mutation::EndsAtEmptyPage if is_empty => drop(members.remove("LastEvaluatedKey")),
             _ => {}
         }
+    }
+
+    /// Whether nothing follows the page that the request was answered with.
+    async fn is_last(&self, request: &Value, answer: &Value, inner: &dyn Side) -> bool {
+        let Some(last) = answer.get("LastEvaluatedKey") else { return true };
+        let mut next = request.clone();
+        next["ExclusiveStartKey"] = last.clone();
+        inner.call("Query", &next).await.body["ScannedCount"] == 0
     }
 
     /// The first refusal of the writes of a batch, if there is one.
@@ -133,12 +154,23 @@ impl<S: Side> Side for Sketch<S> {
             return refusal;
         }
         let mut answer = self.inner.call(operation, &body).await;
+        if self.mutation == Mutation::LooksAhead
+            && operation == "Query"
+            && self.is_last(&body, &answer.body, &self.inner).await
+            && let Value::Object(members) = &mut answer.body
+        {
+            members.remove("LastEvaluatedKey");
+        }
         self.answer(operation, &mut answer.body);
         answer
     }
 
-    async fn begin(&self, setting: Setting, is_owned: bool) -> io::Result<()> {
-        self.inner.begin(setting, is_owned).await
+    async fn begin(&self, is_owned: bool) -> io::Result<()> {
+        self.inner.begin(is_owned).await
+    }
+
+    fn go_on(&self) {
+        self.inner.go_on();
     }
 }
 

@@ -11,6 +11,8 @@ pub struct Program {
     pub seed: u64,
     /// Whether the table holds the item that says whose it is. Such a program scans the table as a whole.
     pub is_owned: bool,
+    /// How many of its steps are the first ones, which come before the reshards of settings that have some.
+    pub first: usize,
     /// What it asks.
     pub steps: Vec<Step>,
 }
@@ -49,7 +51,10 @@ impl Program {
     /// A line of curl for each step, for an engine or an endpoint on this machine.
     pub fn to_curl(&self) -> String {
         let mut lines = format!("# seed {}\n", self.seed);
-        for step in &self.steps {
+        for (index, step) in self.steps.iter().enumerate() {
+            if index == self.first {
+                lines.push_str("# where keys are resharded, they are from here on\n");
+            }
             let goes_on = if step.goes_on { " # goes on behind the last answer" } else { "" };
             let body = step.body.to_string().replace('\'', r"'\''");
             let target = format!("X-Amz-Target: DynamoDB_20120810.{}", step.operation);

@@ -10,7 +10,7 @@ use crate::differences::{DIFFERENCES, permitted};
 use crate::exchange::Exchange;
 use crate::program::{Program, Step};
 use crate::side::{Setting, Side};
-use crate::table::TABLE;
+use crate::table::{LOOKALIKE, PARTITIONS, TABLE};
 
 /// The side that is right by definition, and the one that is tested.
 #[derive(Clone, Copy)]
@@ -61,12 +61,15 @@ pub async fn run(
     sides: Sides<'_>,
     tally: &mut Tally,
 ) -> io::Result<Vec<Failure>> {
-    sides.plain.begin(Setting::Cold, false).await?;
-    sides.other.begin(sides.setting, program.is_owned).await?;
+    sides.plain.begin(false).await?;
+    sides.other.begin(program.is_owned).await?;
     tally.programs += 1;
     let mut failures = Vec::new();
     let mut before: Option<Exchange> = None;
     for (index, step) in program.steps.iter().enumerate() {
+        if index == program.first {
+            sides.other.go_on();
+        }
         let exchange = exchange(step, run, sides, before.as_ref()).await;
         tally.count(&exchange);
         tally.judge(index, &exchange, &mut failures);
@@ -76,11 +79,26 @@ pub async fn run(
         // Where only one of them has a page, nothing can go on behind it.
         before = Some(exchange).filter(|exchange| exchange.plain.status == exchange.other.status);
     }
-    let body = json!({ "TableName": TABLE });
-    let all = Step { operation: "Scan".to_owned(), body, goes_on: false };
-    let exchange = exchange(&all, run, sides, None).await;
-    tally.judge(program.steps.len(), &exchange, &mut failures);
+    for all in whole(sides.setting) {
+        let exchange = exchange(&all, run, sides, None).await;
+        tally.judge(program.steps.len(), &exchange, &mut failures);
+    }
     Ok(failures)
+}
+
+/// What asks for all items. A table of which keys have several shards is not scanned.
+fn whole(setting: Setting) -> Vec<Step> {
+    let step =
+        |operation: &str, body| Step { operation: operation.to_owned(), body, goes_on: false };
+    if setting == Setting::Cold {
+        return vec![step("Scan", json!({ "TableName": TABLE, "ConsistentRead": true }))];
+    }
+    let query = |partition| {
+        let body = json!({ "TableName": TABLE, "ConsistentRead": true, "KeyConditionExpression": "pk = :p",
+                           "ExpressionAttributeValues": { ":p": { "S": partition } } });
+        step("Query", body)
+    };
+    PARTITIONS.into_iter().chain([LOOKALIKE]).map(query).collect()
 }
 
 async fn exchange(step: &Step, run: u64, sides: Sides<'_>, before: Option<&Exchange>) -> Exchange {
@@ -90,15 +108,17 @@ async fn exchange(step: &Step, run: u64, sides: Sides<'_>, before: Option<&Excha
     let mut other = sides.other.call(&step.operation, &for_other).await;
     // DynamoDB refuses a batch as a whole. Whether the other side does shows in what is there.
     if step.operation == "BatchWriteItem" && plain.status == 400 && other.status == 400 {
-        let all = json!({ "TableName": TABLE, "ConsistentRead": true });
         for (side, answer) in [(sides.plain, &mut plain), (sides.other, &mut other)] {
-            let left = side.call("Scan", &all).await.body;
+            let mut left = Vec::new();
+            for all in whole(sides.setting) {
+                left.push(side.call(&all.operation, &all.body).await.body["Items"].clone());
+            }
             if let Value::Object(members) = &mut answer.body {
-                members.insert("Left".to_owned(), left["Items"].clone());
+                members.insert("Left".to_owned(), Value::Array(left));
             }
         }
     }
-    Exchange::new(&step.operation, for_plain, plain, other)
+    Exchange::new(sides.setting, &step.operation, for_plain, plain, other)
 }
 
 impl Tally {
@@ -135,9 +155,10 @@ impl Tally {
         }
     }
 
-    /// The rows that answers can show and that no program met.
-    pub fn unmet(&self) -> BTreeSet<&'static str> {
+    /// The rows that answers show in this setting first, and that no program met.
+    pub fn unmet(&self, setting: Setting) -> BTreeSet<&'static str> {
         let shown = DIFFERENCES.iter().filter(|row| row.permits.is_some());
+        let shown = shown.filter(|row| row.settings.first() == Some(&setting));
         shown.map(|row| row.name).filter(|name| !self.rows.contains_key(name)).collect()
     }
 }
@@ -159,7 +180,7 @@ impl fmt::Display for Tally {
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Exchange { operation, request, plain, other } = &*self.exchange;
+        let Exchange { operation, request, plain, other, .. } = &*self.exchange;
         writeln!(f, "step {}: {operation} {request}", self.step)?;
         writeln!(f, "  plain: {} {}", plain.status, plain.body)?;
         write!(f, "  other: {} {}", other.status, other.body)

@@ -5,6 +5,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use clap::ValueEnum;
 use dynoxide::actions::create_table::CreateTableRequest;
 use dynoxide::actions::delete_item::DeleteItemRequest;
 use dynoxide::actions::describe_table::DescribeTableRequest;
@@ -22,19 +23,26 @@ use tokio::net::TcpListener;
 
 use crate::table::{TABLE, create_request};
 
-/// How the second side's table is when a program begins, and what happens to it meanwhile.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// How the keys of the second side's table are kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Setting {
     /// No key has more than one shard.
     Cold,
-    /// The hot key has 16 shards.
+    /// Every key has 16 shards.
     Sharded,
-    /// The hot key's change from one shard to 16 stays in `forward`.
-    ForwardHeld,
-    /// The hot key's change from one shard to 16 stays in `move`, with half of its items moved.
-    MoveHeld,
-    /// The hot key goes from 1 to 16 to 4 to 1 shards between any two operations.
-    Moving,
+    /// Behind the first operations of a program, every key's reshard from 1 shard to 4 stays in `forward`.
+    Forward,
+    /// Behind the first operations of a program, every key's reshard from 1 shard to 4 stays in `move`. What they have written lies
+    /// at its old home until it is written or read.
+    Move,
+}
+
+impl Setting {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Cold, Self::Sharded, Self::Forward, Self::Move];
+
+    /// Those in which keys have, or get, several shards.
+    pub const GROWN: [Self; 3] = [Self::Sharded, Self::Forward, Self::Move];
 }
 
 /// What an operation came to.
@@ -52,9 +60,12 @@ pub trait Side: Send + Sync {
     /// The answer to an operation, such as `PutItem`.
     async fn call(&self, operation: &str, body: &Value) -> Answer;
 
-    /// Makes the table empty and brings it into this setting, for the next program. The item by which the table says whose it
-    /// is stays where it `is_owned`.
-    async fn begin(&self, setting: Setting, is_owned: bool) -> io::Result<()>;
+    /// Makes the table empty for the next program, before its first operations. The item by which the table says whose it is
+    /// stays where it `is_owned`.
+    async fn begin(&self, is_owned: bool) -> io::Result<()>;
+
+    /// The first operations of the program are over.
+    fn go_on(&self) {}
 }
 
 /// An embedded engine. It answers on a loopback port, where it checks requests as DynamoDB does, and ends with the runtime.
@@ -156,10 +167,7 @@ impl Side for Engine {
             .unwrap_or_else(|error| Answer { status: 0, body: Value::String(error) })
     }
 
-    async fn begin(&self, setting: Setting, _is_owned: bool) -> io::Result<()> {
-        match setting {
-            Setting::Cold => self.clear(|_| false),
-            other => Err(io::Error::other(format!("the plain engine cannot be {other:?}"))),
-        }
+    async fn begin(&self, _is_owned: bool) -> io::Result<()> {
+        self.clear(|_| false)
     }
 }

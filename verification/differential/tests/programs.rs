@@ -10,14 +10,12 @@ const ENOUGH: u64 = 1_000;
 
 /// Runs programs until one fails, and makes that one small.
 async fn first_failure(
-    plain: &dyn Side,
-    other: &dyn Side,
+    sides: Sides<'_>,
     programs: u64,
     tally: &mut Tally,
 ) -> Option<(Program, Failure)> {
-    let sides = Sides { plain, other, setting: Setting::Cold };
     for seed in 0..programs {
-        let whole = program(seed);
+        let whole = program(seed, sides.setting);
         let failures = run(&whole, seed, sides, tally).await.expect("the engine runs");
         if let Some(failure) = failures.into_iter().next() {
             let small = minimise(&whole, failure, programs, sides).await;
@@ -34,7 +32,9 @@ async fn engine() -> Engine {
 #[tokio::test]
 async fn the_plain_engine_answers_as_itself_and_most_of_what_it_is_asked_is_no_refusal() {
     let mut tally = Tally::default();
-    let failure = first_failure(&engine().await, &engine().await, 150, &mut tally).await;
+    let (plain, other) = (engine().await, engine().await);
+    let sides = Sides { plain: &plain, other: &other, setting: Setting::Cold };
+    let failure = first_failure(sides, 150, &mut tally).await;
     assert!(failure.is_none(), "{failure:?}");
     assert!(tally.rows.is_empty(), "{tally}");
     let (met, succeeded) = tally
@@ -47,8 +47,9 @@ async fn the_plain_engine_answers_as_itself_and_most_of_what_it_is_asked_is_no_r
 
 #[test]
 fn a_seed_always_makes_the_same_program() {
-    assert_eq!(program(7), program(7));
-    assert_ne!(program(7).steps, program(8).steps);
+    let setting = Setting::Cold;
+    assert_eq!(program(7, setting), program(7, setting));
+    assert_ne!(program(7, setting).steps, program(8, setting).steps);
 }
 
 #[tokio::test]
@@ -57,7 +58,8 @@ async fn every_fault_is_found_and_its_program_made_small() {
         // Anew, since it knows the tokens of earlier runs.
         let plain = engine().await;
         let side = Sketch::new(engine().await, mutation);
-        let found = first_failure(&plain, &side, ENOUGH, &mut Tally::default()).await;
+        let sides = Sides { plain: &plain, other: &side, setting: Setting::Cold };
+        let found = first_failure(sides, ENOUGH, &mut Tally::default()).await;
         let (small, failure) = found.unwrap_or_else(|| panic!("{mutation:?} was not found"));
         println!("{mutation:?}, seed {}:\n{}{failure}\n", small.seed, small.to_curl());
         // An empty page that is not the last may take as many items as its limit.
@@ -65,14 +67,35 @@ async fn every_fault_is_found_and_its_program_made_small() {
     }
 }
 
+/// Runs programs in this setting, and expects all rows that answers show there first.
+async fn expect_only_rows(setting: Setting, programs: u64) {
+    let plain = engine().await;
+    let endpoint = Endpoint::start(setting).await.expect("the endpoint starts");
+    let sides = Sides { plain: &plain, other: &endpoint, setting };
+    let mut tally = Tally::default();
+    if let Some((small, failure)) = first_failure(sides, programs, &mut tally).await {
+        panic!("{}{failure}", small.to_curl());
+    }
+    assert!(tally.unmet(setting).is_empty(), "no program met {:?}", tally.unmet(setting));
+}
+
 #[tokio::test]
 async fn the_endpoint_answers_as_dynamodb_does_but_for_the_rows_of_the_table_each_of_which_is_met()
 {
-    let endpoint = Endpoint::start().await.expect("the endpoint starts");
-    let mut tally = Tally::default();
-    let failure = first_failure(&engine().await, &endpoint, 400, &mut tally).await;
-    if let Some((small, failure)) = failure {
-        panic!("{}{failure}", small.to_curl());
-    }
-    assert!(tally.unmet().is_empty(), "no program met {:?}", tally.unmet());
+    expect_only_rows(Setting::Cold, 400).await;
+}
+
+#[tokio::test]
+async fn the_endpoint_answers_as_dynamodb_does_of_keys_of_several_shards() {
+    expect_only_rows(Setting::Sharded, 100).await;
+}
+
+#[tokio::test]
+async fn the_endpoint_answers_as_dynamodb_does_before_keys_are_moved() {
+    expect_only_rows(Setting::Forward, 100).await;
+}
+
+#[tokio::test]
+async fn the_endpoint_answers_as_dynamodb_does_while_keys_are_moved() {
+    expect_only_rows(Setting::Move, 100).await;
 }

@@ -366,6 +366,23 @@ async fn every_query_is_answered_as_one_of_a_single_partition() {
     stack.database.shutdown().await;
 }
 
+/// A client is told that its request is wrong, also where the engine, other than DynamoDB, takes it.
+#[tokio::test]
+async fn regression_a_limit_that_is_no_whole_number_was_an_internal_error() {
+    let mut stack = Stack::start().await;
+    pin(&stack).await;
+    let [_, first, ..] = &layouts()[..] else { panic!("there are layouts") };
+    stack.list(first).await;
+    stack.restart();
+    let query = json!({ "TableName": MAIN, "KeyConditionExpression": "pk = :p", "Limit": 1.5,
+                        "ExpressionAttributeValues": { ":p": { "S": first.partition.as_str() } } });
+    let (status, answer) = stack.ask("Query", query).await;
+    assert_eq!(status, 400, "{answer}");
+    let kind = answer["__type"].as_str().unwrap_or_default();
+    assert!(kind.ends_with("SerializationException"), "{answer}");
+    stack.database.shutdown().await;
+}
+
 #[tokio::test]
 async fn what_dynamodb_refuses_it_refuses_in_its_own_words() {
     let mut stack = Stack::start().await;

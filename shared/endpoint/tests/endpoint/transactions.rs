@@ -89,6 +89,21 @@ async fn regression_what_was_read_of_a_key_that_was_not_understood_was_handed_ou
     stack.database.shutdown().await;
 }
 
+/// DynamoDB shows no item of which nothing is projected. What the endpoint had it project besides is nothing to its client.
+#[tokio::test]
+async fn regression_an_item_of_which_a_transaction_asked_for_nothing_was_shown_empty() {
+    let stack = Stack::start().await;
+    let found = json!({ "Responses": [{ "Item": { "_ds_g": { "N": "0" } } }] });
+    let server = Canned::start([Reply::new(200, found)]).await;
+    let service = stack.in_front_of(&server.url);
+    let mut get = get("a", "1");
+    get["Get"]["ProjectionExpression"] = "x".into();
+    let body = json!({ "TransactItems": [get] }).to_string();
+    let answer = ask(&service, "TransactGetItems", body.as_bytes()).await;
+    assert_eq!(answer, (200, json!({ "Responses": [{}] })));
+    stack.database.shutdown().await;
+}
+
 /// DynamoDB makes no item of an update that only removes, and one with a version would make one.
 #[tokio::test]
 async fn regression_an_update_in_a_transaction_that_only_removes_gave_a_version_to_nothing() {

@@ -13,6 +13,7 @@ use self::texts::Texts;
 use self::values::{any_key, item, keys, value};
 use crate::program::{Program, Step};
 use crate::random::Random;
+use crate::side::Setting;
 use crate::table::{GLOBAL_INDEX, LOCAL_INDEX, TABLE, with_lookalike};
 
 /// How many in a hundred operations are malformed.
@@ -21,8 +22,8 @@ const MALFORMED: usize = 10;
 /// In how many in a hundred programs pages of the table are asked for as a whole.
 const WHOLE: usize = 40;
 
-/// The program of this seed.
-pub fn program(seed: u64) -> Program {
+/// The program of this seed, for this setting.
+pub fn program(seed: u64, setting: Setting) -> Program {
     let random = Random::new(seed);
     let length = random.between(20, 60);
     let mut steps = Vec::<Step>::new();
@@ -50,7 +51,11 @@ pub fn program(seed: u64) -> Program {
     if is_whole {
         steps.iter_mut().for_each(scan_whole);
     }
-    Program { seed, is_owned: is_whole && random.percent(50), steps }
+    if setting != Setting::Cold {
+        steps.retain(|step| !only_removes(&step.body));
+    }
+    let is_owned = is_whole && random.percent(50);
+    Program { seed, is_owned, first: steps.len() / 3, steps }
 }
 
 /// Asks for pages of the table as a whole, so that it does not matter where a collection lies, and has the last partition key end
@@ -63,6 +68,28 @@ fn scan_whole(step: &mut Step) {
             members.remove(name);
         }
         step.goes_on = false;
+    }
+}
+
+/// Whether an update, or one of a transaction, only removes. Where there is no item, the engine makes one of it, other than
+/// DynamoDB, and than the endpoint for keys that had several shards.
+fn only_removes(body: &Value) -> bool {
+    match body {
+        Value::Object(members) => {
+            members.iter().any(|(name, inner)| match (name.as_str(), inner) {
+                ("UpdateExpression", Value::String(text)) => {
+                    let creates =
+                        |word: &str| ["SET", "ADD"].contains(&word.to_uppercase().as_str());
+                    !text.split_whitespace().any(creates)
+                }
+                ("AttributeUpdates", Value::Object(updates)) => {
+                    updates.values().all(|update| update["Action"] == "DELETE")
+                }
+                _ => only_removes(inner),
+            })
+        }
+        Value::Array(elements) => elements.iter().any(only_removes),
+        _ => false,
     }
 }
 
