@@ -1,8 +1,8 @@
 //! Programs of the plain engine beside itself, of sides with a fault, and of the endpoint.
 
 use dynashard_differential::{
-    Endpoint, Engine, Failure, Mutation, Program, Setting, Side, Sides, Sketch, Tally, minimise,
-    program, run,
+    Endpoint, Engine, Failure, Mutation, Program, Setting, Sides, Sketch, Tally, minimise, program,
+    run,
 };
 
 /// A fault is found within so many programs.
