@@ -51,8 +51,7 @@ pub use model::metadata::{
 pub use model::pattern::{PatternPart, matches_pattern};
 pub use model::pinned::{Owner, Pinned, PinnedTime};
 pub use model::policy::{
-    Access, Hindrance, PartitionLimits, ScalingMode, ScalingPolicy, ShrinkPolicy, StackPolicy,
-    UnknownMode,
+    Access, Hindrance, PartitionLimits, ScalingMode, ScalingPolicy, ShrinkPolicy, UnknownMode,
 };
 pub use model::reshard::{
     Claim, Job, LaneKey, MAX_UNMOVABLE, Progress, ServerTime, ShardRange, Waits,
@@ -60,6 +59,7 @@ pub use model::reshard::{
 pub use model::schema::TableSchema;
 pub use model::segment::{Group, KeyHash, Segment, SegmentId};
 pub use model::settings::Settings;
+pub use model::stack_policy::StackPolicy;
 pub use model::throttle::{Throttle, ThrottleLimit};
 pub use model::usage::{TableUnits, ThrottleCounts, Usage, UsagePeriod};
 pub use model::version::{Generation, Version};

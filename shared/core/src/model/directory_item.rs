@@ -7,8 +7,8 @@ use dynashard_keys::PartitionKey;
 use xxhash_rust::xxh64::xxh64;
 
 use crate::model::pinned::Pinned;
-use crate::model::policy::StackPolicy;
 use crate::model::segment::Group;
+use crate::model::stack_policy::StackPolicy;
 
 /// The directory item: what tells which collections have a metadata item at all. All others have one shard, and cost nothing in
 /// the metadata table (protocol: "The directory"). And the settings that all functions must agree on (protocol: "Pinned

@@ -23,6 +23,7 @@ pub(crate) mod reshard;
 pub(crate) mod schema;
 pub(crate) mod segment;
 pub(crate) mod settings;
+pub(crate) mod stack_policy;
 pub(crate) mod throttle;
 pub(crate) mod usage;
 pub(crate) mod version;

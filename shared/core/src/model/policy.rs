@@ -4,11 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use dynashard_keys::{Placement, ShardCount};
-
-use crate::model::grow_keys::GrowKeys;
 use crate::model::metadata::{CollectionMetadata, Phase};
-use crate::model::settings::Settings;
 
 /// What the operator set about changes of shard counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -141,38 +137,6 @@ impl FromStr for ScalingMode {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         Self::ALL.into_iter().find(|mode| mode.as_str() == text).ok_or(UnknownMode)
-    }
-}
-
-/// What a stack decides by that is not pinned, as its functions are set to it. The directory item holds it, for whoever decides
-/// without their variables. Safety does not hang on it: a count that was decided by an old one is a count like others.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct StackPolicy {
-    /// The placement of collections whose count was never changed.
-    pub placement: Placement,
-    /// No collection has more shards than this.
-    pub max_shards: ShardCount,
-    /// Which collections may get another shard count.
-    pub grow_keys: GrowKeys,
-    /// Whether and when shard counts change by themselves.
-    pub scaling: ScalingPolicy,
-    /// What one partition takes.
-    pub partition: PartitionLimits,
-}
-
-impl StackPolicy {
-    /// That of a function with these settings.
-    pub fn of(settings: &Settings) -> Self {
-        let Settings { placement, max_shards, grow_keys, scaling, partition, .. } = settings;
-        let (placement, max_shards, grow_keys) = (*placement, *max_shards, grow_keys.clone());
-        Self { placement, max_shards, grow_keys, scaling: *scaling, partition: *partition }
-    }
-
-    /// These settings with this policy.
-    #[must_use]
-    pub fn applied_to(self, settings: Settings) -> Settings {
-        let Self { placement, max_shards, grow_keys, scaling, partition } = self;
-        Settings { placement, max_shards, grow_keys, scaling, partition, ..settings }
     }
 }
 

@@ -558,10 +558,10 @@ async fn a_query_tells_what_it_took_and_names_nothing_of_ours() {
         let why = answer["message"].as_str().unwrap_or_default();
         assert!(status == 400 && why.starts_with("dynashard: reserved_attribute"), "{answer}");
     }
-    // The engine takes a part of a number, and what it makes of it is not guessed.
+    // The engine takes a part of a number. Here it is the client's fault.
     let mut query = query;
     query["Limit"] = 1.5.into();
     let (status, answer) = stack.ask("Query", query).await;
-    assert_eq!(status, 500, "{answer}");
+    assert_eq!(status, 400, "{answer}");
     stack.database.shutdown().await;
 }
