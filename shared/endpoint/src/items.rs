@@ -359,7 +359,14 @@ impl NativeRead for ItemRead<'_> {
             self.table.put_at(key, terms);
         }
         if strong && !self.is_strong() {
-            body.insert("ConsistentRead".to_owned(), true.into());
+            let asked = body.insert("ConsistentRead".to_owned(), true.into());
+            let is_flag = |asked: &Value| {
+                asked.is_boolean() || matches!(asked.as_str(), Some("true" | "false"))
+            };
+            if !asked.as_ref().is_none_or(is_flag) {
+                let why = "dynashard: ConsistentRead is neither true nor false";
+                return Ok(NativeGot::Invalid(Err(Refusal::serialization(why))));
+            }
         }
         if let Err(refusal) = showing_generation(&mut body) {
             return Ok(NativeGot::Invalid(Err(refusal)));

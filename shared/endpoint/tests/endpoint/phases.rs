@@ -107,6 +107,21 @@ async fn items_are_written_and_read_in_every_phase() {
     stack.database.shutdown().await;
 }
 
+/// Where every read is strong, what its client has asked for is judged all the same.
+#[tokio::test]
+async fn regression_a_malformed_flag_was_taken_while_a_key_was_moved() {
+    let mut stack = Stack::start().await;
+    let phase = Phase::Move { from: count(1), to: count(4) };
+    list(&stack, "moving", 4, phase).await;
+    stack.restart();
+    for (flag, expected) in [(json!("7"), 400), (json!([]), 400), (json!("false"), 200)] {
+        let get = json!({ "TableName": MAIN, "Key": item("moving", "1"), "ConsistentRead": flag });
+        let (status, answer) = stack.ask("GetItem", get).await;
+        assert_eq!(status, expected, "{flag}: {answer}");
+    }
+    stack.database.shutdown().await;
+}
+
 /// One that only removes makes no item of nothing, wherever that is.
 #[tokio::test]
 async fn an_update_that_only_removes_makes_no_item_in_any_phase() {
