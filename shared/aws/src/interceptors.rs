@@ -141,7 +141,7 @@ impl Intercept for DateOverride {
     }
 }
 
-/// The error of [`LeaseCheck`] for a clock that is wrong, which `error.rs` looks for inside the SDK's error.
+/// The error of the check of leases for a clock that is wrong, which `error.rs` looks for inside the SDK's error.
 #[derive(Debug)]
 pub struct DatedAhead;
 

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::call::{Answer, Call};
 use crate::document::{Members, without_nulls};
-use crate::guard::showing_generation;
+use crate::guard::{read_strongly, showing_generation};
 use crate::items::{self, Attempt, attempts};
 use crate::parameters;
 use crate::refusal::Refusal;
@@ -241,7 +241,7 @@ async fn batch_gets(
                 entry.into()
             });
             if let Some(entry) = entry.as_object_mut().filter(|_| is_moving) {
-                entry.insert("ConsistentRead".to_owned(), true.into());
+                read_strongly(entry)?;
             }
             if let Some(keys) = entry.get_mut("Keys").and_then(Value::as_array_mut) {
                 keys.push(key);

@@ -196,6 +196,18 @@ pub(crate) fn guarded(
     Ok(Guarded { body, asked_for_old })
 }
 
+/// Has a read be strongly consistent, whatever its client asks for. What is no answer to whether it is to be is refused, as it
+/// would be if it were not replaced. DynamoDB takes these texts, too.
+pub(crate) fn read_strongly(body: &mut Members) -> Result<(), Refusal> {
+    let asked = body.insert("ConsistentRead".to_owned(), true.into());
+    let is_flag =
+        |asked: &Value| asked.is_boolean() || matches!(asked.as_str(), Some("true" | "false"));
+    if asked.as_ref().is_none_or(is_flag) {
+        return Ok(());
+    }
+    Err(Refusal::serialization("dynashard: ConsistentRead is neither true nor false"))
+}
+
 /// Has a read show the generation of what it finds.
 pub(crate) fn showing_generation(body: &mut Members) -> Result<(), Refusal> {
     let mut placeholders = take_pair(body)?;

@@ -17,7 +17,7 @@ use serde_json::Value;
 
 use crate::call::{Answer, Call};
 use crate::document::Members;
-use crate::guard::{Guarded, On, Verb, guarded, only_removes, showing_generation};
+use crate::guard::{Guarded, On, Verb, guarded, only_removes, read_strongly, showing_generation};
 use crate::outcome::{Outcome, ask_for_units, take_units, unanswered_read, unanswered_write};
 use crate::refusal::Refusal;
 use crate::table::ManagedTable;
@@ -359,13 +359,8 @@ impl NativeRead for ItemRead<'_> {
             self.table.put_at(key, terms);
         }
         if strong && !self.is_strong() {
-            let asked = body.insert("ConsistentRead".to_owned(), true.into());
-            let is_flag = |asked: &Value| {
-                asked.is_boolean() || matches!(asked.as_str(), Some("true" | "false"))
-            };
-            if !asked.as_ref().is_none_or(is_flag) {
-                let why = "dynashard: ConsistentRead is neither true nor false";
-                return Ok(NativeGot::Invalid(Err(Refusal::serialization(why))));
+            if let Err(refusal) = read_strongly(&mut body) {
+                return Ok(NativeGot::Invalid(Err(refusal)));
             }
         }
         if let Err(refusal) = showing_generation(&mut body) {
