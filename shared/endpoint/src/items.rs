@@ -358,10 +358,11 @@ impl NativeRead for ItemRead<'_> {
         if let Some(key) = key {
             self.table.put_at(key, terms);
         }
-        if strong && !self.is_strong() {
-            if let Err(refusal) = read_strongly(&mut body) {
-                return Ok(NativeGot::Invalid(Err(refusal)));
-            }
+        if strong
+            && !self.is_strong()
+            && let Err(refusal) = read_strongly(&mut body)
+        {
+            return Ok(NativeGot::Invalid(Err(refusal)));
         }
         if let Err(refusal) = showing_generation(&mut body) {
             return Ok(NativeGot::Invalid(Err(refusal)));
