@@ -21,6 +21,8 @@ TOKEN = os.environ["DYNASHARD_TOKEN"]
 CHANCE = {"TableId", "TableArn", "IndexArn", "LatestStreamArn", "LatestStreamLabel", "ResponseMetadata"}
 # PynamoDB's messages name it.
 REQUEST_ID = re.compile(r"on request \(\w+\)")
+# DynamoDB repeats a batch or a transaction that has the wrong number of parts. The endpoint, which refuses it itself, does not.
+ECHO = re.compile(r"Value '.*' at '(requestItems|transactItems)'", re.DOTALL)
 
 
 def call(what: str, does: Callable, *args: object, **named: object) -> object:
@@ -72,4 +74,6 @@ def plain(value: object) -> object:
         return {"(number)": str(value)}
     if isinstance(value, datetime.datetime):
         return "(date)"
+    if isinstance(value, str):
+        return ECHO.sub(r"Value at '\1'", value)
     return value
