@@ -94,13 +94,8 @@ where
     /// Tells by what the stack decides to those that have no function's variables: endpoints, beside applications. What
     /// could not be told is told by the next schedule.
     async fn publish_policy(&self, deadline: Deadline) {
-        let directory = self.requests.directory();
-        let published = async {
-            // Whoever is first in a new stack pins its settings.
-            directory.lease().hold(deadline).await?;
-            directory.pinned().publish_policy(deadline).await
-        };
-        if let Err(error) = Box::pin(published).await {
+        let pinned = self.requests.directory().pinned();
+        if let Err(error) = Box::pin(pinned.publish_policy(deadline)).await {
             tracing::warn!(%error, "what the stack decides by could not be told to its endpoints");
         }
     }

@@ -86,12 +86,14 @@ impl<'a> PinnedSettings<'a> {
         Ok(value.and_then(|item| item.policy))
     }
 
-    /// Tells by what this stack decides, if that has changed since it was told last.
+    /// Tells by what this stack decides, if that has changed since it was told last, and once its settings are pinned: nobody
+    /// works on its tables before.
     pub async fn publish_policy(self, deadline: Deadline) -> Result<(), Error> {
         let policy = StackPolicy::of(self.context.settings());
         let revision = |item: Option<DirectoryItem>| {
             let item = item.unwrap_or_default();
-            item.pinned.as_ref().ok_or_else(nothing_is_pinned)?.check_format()?;
+            let Some(pinned) = &item.pinned else { return Ok(Revision::Keep(())) };
+            pinned.check_format()?;
             if item.policy.as_ref() == Some(&policy) {
                 return Ok(Revision::Keep(()));
             }
