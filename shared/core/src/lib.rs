@@ -71,6 +71,7 @@ pub use usecases::capacity::{CapacityOutcome, CapacityReport, CapacityScaler};
 pub use usecases::collection::Activity;
 pub use usecases::directory::{Directory, Known, RequestDates};
 pub use usecases::native::NativeRequests;
+pub use usecases::native_shards::{NativeShards, Place};
 pub use usecases::query;
 pub use usecases::reader::{Got, Reader};
 pub use usecases::rebalance::{Advance, Rebalancer, ReshardSlice, Slice, Sweep};

@@ -8,7 +8,7 @@
 //! - [`meter`] counts what arrives, [`watch`] reports it and decides on it, [`begin`] begins what was decided.
 //! - [`scale`] does what an operator asks, [`autoscaler`] what an alarm leads to, [`capacity`] what one on the table's own capacity
 //!   does, [`rebalance`] carries changes to their end.
-//! - [`native`] is what an endpoint sees that speaks DynamoDB's own words, and [`verify`] looks whole collections over.
+//! - [`native`] is what an endpoint sees that speaks DynamoDB's own words, with [`native_shards`] to ask itself, and [`verify`] looks whole collections over.
 
 pub(crate) mod autoscaler;
 pub(crate) mod batch;
@@ -22,6 +22,7 @@ pub(crate) mod fan_out;
 pub(crate) mod main_table;
 pub(crate) mod meter;
 pub(crate) mod native;
+pub(crate) mod native_shards;
 pub mod query;
 pub(crate) mod read;
 pub(crate) mod read_native;

@@ -11,6 +11,7 @@ use crate::model::schema::TableSchema;
 use crate::model::version::Version;
 use crate::ports::{NativeGot, NativeRead, NativeTerms, NativeWrite};
 use crate::usecases::directory::Directory;
+use crate::usecases::native_shards::NativeShards;
 use crate::usecases::query::{PageBudget, Query, QueryPage};
 use crate::usecases::reader::Reader;
 use crate::usecases::watch::Telemetry;
@@ -117,6 +118,16 @@ impl NativeRequests {
                 is_moving: false,
             }
         }))
+    }
+
+    /// The shards of a collection, in whatever phase it is, for a request that asks each of them.
+    pub async fn shards_of(
+        &self,
+        partition: &PartitionKey,
+        deadline: Deadline,
+    ) -> Result<NativeShards, Error> {
+        let known = self.directory.find(partition, deadline).await?;
+        Ok(NativeShards::new(known, self.schema().separator))
     }
 
     /// What a request on this item carries, among others of a batch or a transaction. One that is being moved is settled first as
