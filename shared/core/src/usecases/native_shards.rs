@@ -38,6 +38,19 @@ impl NativeShards {
         shards.map(move |shard| partition.at(shard, placement, self.separator))
     }
 
+    /// Those keys in groups, as they are asked one after the other: while items move, first those of where they come from. What
+    /// moves in between is then found where it goes to.
+    pub fn waves(&self) -> Vec<Vec<PhysicalPartitionKey>> {
+        let metadata = &self.known.metadata;
+        let at = |shard| metadata.partition.at(shard, metadata.placement, self.separator);
+        match metadata.reshard() {
+            None => vec![self.partitions().collect()],
+            Some(reshard) => {
+                vec![reshard.sources().map(at).collect(), reshard.destinations().map(at).collect()]
+            }
+        }
+    }
+
     /// No answer counts that shows a later generation.
     pub fn generation(&self) -> Generation {
         self.known.metadata.generation
@@ -52,6 +65,18 @@ impl NativeShards {
     /// at the old homes.
     pub fn is_moving(&self) -> bool {
         self.known.metadata.reshard().is_some()
+    }
+
+    /// Whether some shard may hold markers, of this reshard or of the last one.
+    pub fn may_hold_markers(&self) -> bool {
+        self.known.metadata.needs_rebalancing()
+    }
+
+    /// The partition key of the shard that an item is moved to, if it is one that moves.
+    pub fn new_home(&self, key: &ItemKey) -> Option<PhysicalPartitionKey> {
+        let reshard = self.known.metadata.reshard()?;
+        let placement = self.known.metadata.placement;
+        Some(key.partition.at(reshard.new_home(key), placement, self.separator))
     }
 
     /// What the shard of this partition key, as DynamoDB shows it, is to an item.
@@ -138,6 +163,27 @@ mod tests {
         let phase = Phase::Move { from: count(3), to: count(1) };
         let random = places(&shards(Placement::Random, 1, phase));
         assert!(random.iter().all(|places| *places == [1, 2, 0]), "{random:?}");
+    }
+
+    #[test]
+    fn all_shards_are_asked_first_those_that_items_leave() {
+        for (from, to, asked) in [
+            (2, 4, vec![vec!["key", "key#~1"], vec!["key#~2", "key#~3"]]),
+            (4, 2, vec![vec!["key#~2", "key#~3"], vec!["key", "key#~1"]]),
+        ] {
+            let phase = Phase::Move { from: count(from), to: count(to) };
+            let shards = shards(Placement::Xxh64, to, phase);
+            let waves = shards.waves();
+            let texts = |wave: &Vec<PhysicalPartitionKey>| {
+                wave.iter().map(|key| key.as_str().to_owned()).collect::<Vec<_>>()
+            };
+            assert_eq!(waves.iter().map(texts).collect::<Vec<_>>(), asked);
+            let mut all = waves.concat();
+            all.sort_unstable();
+            assert!(shards.partitions().eq(all));
+        }
+        let waves = shards(Placement::Xxh64, 4, Phase::Stable).waves();
+        assert_eq!(waves.iter().map(Vec::len).collect::<Vec<_>>(), [4]);
     }
 
     #[test]
