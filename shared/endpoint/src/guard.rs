@@ -505,7 +505,8 @@ fn take_pair(body: &mut Members) -> Result<Placeholders, Refusal> {
     Ok(placeholders)
 }
 
-fn put_placeholders(body: &mut Members, placeholders: Placeholders) {
+/// Puts names and values into a request, if there are any.
+pub(crate) fn put_placeholders(body: &mut Members, placeholders: Placeholders) {
     let Placeholders { names, values } = placeholders;
     if !names.is_empty() {
         let names = names.into_iter().map(|(placeholder, name)| (placeholder, name.into()));
@@ -548,7 +549,7 @@ fn check_reserved<'a>(
 }
 
 /// Refuses a text that is above DynamoDB's limits for what was added to it. One that was so before DynamoDB refuses itself.
-fn check_size(before: Option<&str>, after: &str) -> Result<(), Refusal> {
+pub(crate) fn check_size(before: Option<&str>, after: &str) -> Result<(), Refusal> {
     match excess(after).filter(|_| before.and_then(excess).is_none()) {
         Some(excess) => Err(Refusal::validation(format!(
             "dynashard: with what every request carries the expression is too long: {excess}"

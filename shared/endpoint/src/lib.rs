@@ -5,22 +5,26 @@
 //!                          |
 //!                          +--- [items] [pages] [batches] [transactions]: requests on managed tables
 //!                                 |          the guard goes in, our attributes stay out, one request each
-//!                                 |          [sharded]: of several shards a query is merged here
+//!                                 |          [sharded] [indexes]: of several shards a query is merged here
 //!                               [table]      where a collection lies, and what its requests carry
 //! ```
 //!
 //! [`Service`] answers calls and knows no socket; [`Server`] puts it behind a port. What a request may do is decided by
 //! `dynashard-core`, its text is put together by `dynashard-expression`, and DynamoDB judges it.
 //!
-//! Keys of several shards, and those that are being resharded, are served like others, but for scans and queries of indexes, which
-//! are refused.
+//! Keys of several shards, and those that are being resharded, are served like others, but for scans and queries of indexes by
+//! another key than the table's, which are refused.
 
 mod batches;
 mod call;
 mod clients;
 mod document;
+mod evaluation;
 mod guard;
+mod index;
+mod indexes;
 mod items;
+mod judged;
 mod metrics;
 mod outcome;
 mod pages;

@@ -10,6 +10,7 @@ use serde_json::Value;
 use crate::call::{Answer, Call};
 use crate::document::Members;
 use crate::guard::{Shows, Unasked, page_showing_own};
+use crate::indexes;
 use crate::items::{Attempt, attempts, own_words};
 use crate::refusal::Refusal;
 use crate::sharded;
@@ -50,10 +51,9 @@ pub(crate) async fn page(
     attempts(table, deadline, || async move {
         let Some(ground) = ground(table, partition.as_ref(), deadline).await? else {
             if let Some(partition) = partition.as_ref().filter(|_| body.contains_key("IndexName")) {
-                return Err(Refusal::sharded(partition.as_str()));
+                return indexes::query(upstream, table, call, body, partition, deadline).await;
             }
-            let page = sharded::query(upstream, table, body, deadline).await;
-            return page.map(Attempt::Answered);
+            return sharded::query(upstream, table, body, deadline).await;
         };
         let mut body = body.clone();
         if let Ground::Collection(partition, terms) = &ground {

@@ -1,26 +1,24 @@
-//! `Query` of a collection that has several shards, or is being resharded.
-//!
-//! The core reads the items in order, over all shards, and what DynamoDB does with the items of a page is done here. Whether a
-//! query is one DynamoDB says itself: it is sent as its client has put it, to the first shard, whose partition key is the client's.
+//! `Query` of a collection that has several shards, or is being resharded: the core reads the items in order, over all shards.
 
 use std::ops::ControlFlow;
 
 use dynashard_core::ports::{Consistency, SortRange};
 use dynashard_core::query::{DEFAULT_LIMIT, MAX_LIMIT, PageBudget, Query};
 use dynashard_core::{Deadline, StoredItem};
-use dynashard_expression::{Condition, KeyCondition, KeyRange, Malformed, Projection};
+use dynashard_expression::{KeyCondition, KeyRange};
 use dynashard_keys::{PartitionKey, SortKey, SortKeyType};
-use futures_util::future::try_join;
 use serde_json::{Value, json};
 
 use crate::call::Answer;
 use crate::document::Members;
+use crate::evaluation::{Evaluation, Page, flag, malformed, not_understood};
 use crate::guard::{PageExpressions, page_expressions};
+use crate::items::Attempt;
+use crate::judged::judged;
 use crate::refusal::Refusal;
-use crate::shapes::Shape;
 use crate::stored;
 use crate::table::ManagedTable;
-use crate::upstream::{Upstream, refused};
+use crate::upstream::Upstream;
 
 /// Answers a query of the table.
 pub(crate) async fn query(
@@ -28,43 +26,14 @@ pub(crate) async fn query(
     table: &ManagedTable,
     body: &Members,
     deadline: Deadline,
-) -> Result<Answer, Refusal> {
-    let asked = match Asked::of(table, body) {
-        Ok(asked) => asked,
-        // What DynamoDB refuses it refuses in its own words.
-        Err(refusal) => return judge(upstream, body).await.err().unwrap_or(Err(refusal)),
-    };
-    let shape = Shape::of(body);
-    if upstream.shapes().has(shape) {
-        return asked.page(table, deadline).await;
-    }
-    let page = async { asked.page(table, deadline).await.map_err(Err) };
-    match try_join(judge(upstream, body), page).await {
-        Ok(((), answer)) => {
-            upstream.shapes().add(shape);
-            Ok(answer)
-        }
-        Err(refused) => refused,
-    }
+) -> Result<Attempt, Refusal> {
+    let page =
+        |asked: Asked| async move { asked.page(table, deadline).await.map(Attempt::Answered) };
+    judged(upstream, body, Asked::of(table, body), page).await
 }
-
-/// The most bytes of the items of a page (DynamoDB Developer Guide, "Paginating table query results").
-const MAX_PAGE_BYTES: usize = 1 << 20;
 
 /// The largest item (DynamoDB Developer Guide, "Quotas").
 const MAX_ITEM_BYTES: usize = 400 << 10;
-
-/// Has DynamoDB judge a query by one item. The error is what the client is answered.
-async fn judge(upstream: &Upstream, body: &Members) -> Result<(), Result<Answer, Refusal>> {
-    let mut body = body.clone();
-    if limit(&body).is_ok() {
-        body.insert("Limit".to_owned(), 1.into());
-    }
-    let sent = Value::Object(body).to_string().into_bytes();
-    let answer = upstream.exchange("Query", sent, None).await.map(Answer::from);
-    let answer = answer.map_err(|error| Err(refused(&error)))?;
-    if answer.is_success() { Ok(()) } else { Err(Ok(answer)) }
-}
 
 /// What a client asks for.
 #[derive(Debug, Clone)]
@@ -73,12 +42,7 @@ struct Asked {
     query: Query,
     /// The bound of that range, if only what lies beyond it is asked for. A page that could begin with it begins behind it.
     excluded: Option<SortKey>,
-    /// The most items that are evaluated.
-    limit: usize,
-    filter: Option<Condition>,
-    projection: Option<Projection>,
-    /// Whether the items are only counted.
-    counts: bool,
+    evaluation: Evaluation,
     /// `ReturnConsumedCapacity`.
     capacity: Option<String>,
 }
@@ -117,9 +81,7 @@ impl Asked {
                 Some(start.ok_or_else(|| not_understood("it begins outside of its range"))?)
             }
         };
-        let text = |name: &str| body.get(name).and_then(Value::as_str);
-        let filter = filter.map(|text| Condition::parse(&text, &placeholders));
-        let projection = projection.map(|text| Projection::parse(&text, &placeholders));
+        let (filter, projection) = (filter.as_deref(), projection.as_deref());
         Ok(Self {
             query: Query {
                 range,
@@ -129,11 +91,8 @@ impl Asked {
                 ..Query::all(partition)
             },
             excluded,
-            limit: limit(body)?.unwrap_or(usize::MAX),
-            filter: filter.transpose().map_err(|error| malformed(&error))?,
-            projection: projection.transpose().map_err(|error| malformed(&error))?,
-            counts: text("Select") == Some("COUNT"),
-            capacity: text("ReturnConsumedCapacity").map(str::to_owned),
+            evaluation: Evaluation::of(body, filter, projection, &placeholders)?,
+            capacity: body.get("ReturnConsumedCapacity").and_then(Value::as_str).map(str::to_owned),
         })
     }
 
@@ -143,113 +102,56 @@ impl Asked {
         let size = |sort: &SortKey, item: &StoredItem| {
             stored::size(schema, &self.query.partition, sort, &item.attributes)
         };
-        let mut page = Page::default();
+        let first = usize::try_from(DEFAULT_LIMIT).unwrap_or(usize::MAX);
+        let (mut page, mut consumed_rcu) = (Page::default(), 0.0);
         let mut query = self.query.clone();
         loop {
-            query.limit = page.wanted(self.limit);
+            let wanted = self.evaluation.wanted(&page, first);
+            query.limit = u32::try_from(wanted).unwrap_or(u32::MAX).clamp(1, MAX_LIMIT);
             // With room for the item that the page ends before, so that it is not asked for by itself.
-            let max_bytes = MAX_PAGE_BYTES - page.bytes + MAX_ITEM_BYTES;
-            let budget = PageBudget { max_bytes, measure: &size };
+            let budget = PageBudget { max_bytes: page.room() + MAX_ITEM_BYTES, measure: &size };
             let read = table.requests().query(&query, budget, deadline).await;
             let read = read.map_err(|error| Refusal::of(&error))?;
-            page.consumed_rcu += read.consumed_rcu;
+            consumed_rcu += read.consumed_rcu;
             for (sort, item) in read.items {
+                // It is the last of its range.
+                if self.excluded.as_ref() == Some(&sort) {
+                    return Ok(self.answer(table, page, false, consumed_rcu));
+                }
                 let bytes = size(&sort, &item);
-                let is_over = self.evaluate(table, &mut page, sort, item, bytes);
+                let item = stored::item(stored::key(schema, &self.query.partition, &sort), item);
+                let is_over = self.evaluation.take(&mut page, sort, item, bytes);
                 if let ControlFlow::Break(ends_early) = is_over {
-                    return Ok(self.answer(table, page, ends_early));
+                    return Ok(self.answer(table, page, ends_early, consumed_rcu));
                 }
             }
             if read.cursor.is_none() {
-                return Ok(self.answer(table, page, false));
+                return Ok(self.answer(table, page, false, consumed_rcu));
             }
             query.cursor = read.cursor;
         }
     }
 
-    /// Takes an item of so many bytes into the page, unless that is over. Says whether something may follow, then.
-    fn evaluate(
+    fn answer(
         &self,
         table: &ManagedTable,
-        page: &mut Page,
-        sort: SortKey,
-        item: StoredItem,
-        bytes: usize,
-    ) -> ControlFlow<bool> {
-        // It is the last of its range.
-        if self.excluded.as_ref() == Some(&sort) {
-            return ControlFlow::Break(false);
-        }
-        if page.evaluated > 0 && page.bytes + bytes > MAX_PAGE_BYTES {
-            return ControlFlow::Break(true);
-        }
-        let key = stored::key(table.requests().schema(), &self.query.partition, &sort);
-        let item = stored::item(key, item);
-        page.evaluated += 1;
-        page.bytes += bytes;
-        page.last = Some(sort);
-        if self.filter.as_ref().is_none_or(|filter| filter.holds(&item)) {
-            page.count += 1;
-            if !self.counts {
-                let projected = self.projection.as_ref().map(|projection| projection.apply(&item));
-                page.items.push(projected.unwrap_or(item).into());
+        page: Page<SortKey>,
+        ends_early: bool,
+        consumed_rcu: f64,
+    ) -> Answer {
+        let schema = table.requests().schema();
+        let last = page.last.as_ref().filter(|_| ends_early);
+        let last = last.map(|last| stored::key(schema, &self.query.partition, last));
+        let mut consumed = json!({ "TableName": table.name(), "CapacityUnits": consumed_rcu });
+        let consumed = match self.capacity.as_deref() {
+            Some("TOTAL") => Some(consumed),
+            Some("INDEXES") => {
+                consumed["Table"] = json!({ "CapacityUnits": consumed_rcu });
+                Some(consumed)
             }
-        }
-        // DynamoDB does not look whether something follows.
-        if page.evaluated == self.limit {
-            ControlFlow::Break(true)
-        } else {
-            ControlFlow::Continue(())
-        }
-    }
-
-    fn answer(&self, table: &ManagedTable, page: Page, ends_early: bool) -> Answer {
-        let mut members = Members::new();
-        members.insert("Count".to_owned(), page.count.into());
-        members.insert("ScannedCount".to_owned(), page.evaluated.into());
-        if !self.counts {
-            members.insert("Items".to_owned(), page.items.into());
-        }
-        if let Some(last) = page.last.filter(|_| ends_early) {
-            let key = stored::key(table.requests().schema(), &self.query.partition, &last);
-            members.insert("LastEvaluatedKey".to_owned(), key.into());
-        }
-        let mut consumed = json!({ "TableName": table.name(), "CapacityUnits": page.consumed_rcu });
-        match self.capacity.as_deref() {
-            Some("TOTAL") => {}
-            Some("INDEXES") => consumed["Table"] = json!({ "CapacityUnits": page.consumed_rcu }),
-            _ => consumed = Value::Null,
-        }
-        if !consumed.is_null() {
-            members.insert("ConsumedCapacity".to_owned(), consumed);
-        }
-        Answer::own(200, Value::Object(members).to_string())
-    }
-}
-
-/// What a page has so far.
-#[derive(Debug, Default)]
-struct Page {
-    items: Vec<Value>,
-    /// The items that the filter has let through.
-    count: usize,
-    evaluated: usize,
-    /// Of the evaluated items.
-    bytes: usize,
-    last: Option<SortKey>,
-    consumed_rcu: f64,
-}
-
-impl Page {
-    /// How many more items to ask for, at most `limit` in all: as many as there is room for if they are as large as those before.
-    /// Of the first nothing is known, and many large ones would be read in vain.
-    fn wanted(&self, limit: usize) -> u32 {
-        let fitting = match self.bytes.checked_div(self.evaluated) {
-            Some(mean) => (MAX_PAGE_BYTES - self.bytes) / mean.max(1) + 1,
-            None => usize::try_from(DEFAULT_LIMIT).unwrap_or(usize::MAX),
+            _ => None,
         };
-        let wanted = fitting.min(limit - self.evaluated);
-        u32::try_from(wanted).unwrap_or(u32::MAX).clamp(1, MAX_LIMIT)
+        self.evaluation.answer(page, last, consumed)
     }
 }
 
@@ -297,28 +199,4 @@ fn sort_key(value: &Value, sort_keys: SortKeyType) -> Option<SortKey> {
     let text = text.get(sort_keys.as_str())?.as_str()?;
     let text = if sort_keys == SortKeyType::Number { text.trim() } else { text };
     SortKey::parse(text, sort_keys).ok()
-}
-
-fn limit(body: &Members) -> Result<Option<usize>, Refusal> {
-    let Some(limit) = body.get("Limit") else { return Ok(None) };
-    let limit = limit.as_u64().filter(|limit| *limit > 0);
-    let limit = limit
-        .ok_or_else(|| Refusal::serialization("dynashard: Limit is no whole number above 0"))?;
-    Ok(Some(usize::try_from(limit).unwrap_or(usize::MAX)))
-}
-
-fn flag(body: &Members, name: &str) -> Result<Option<bool>, Refusal> {
-    let Some(value) = body.get(name) else { return Ok(None) };
-    // DynamoDB takes these texts, too.
-    let flag = value.as_bool().or_else(|| value.as_str()?.parse().ok());
-    flag.map(Some).ok_or_else(|| not_understood(&format!("{name} is neither true nor false")))
-}
-
-fn malformed(error: &Malformed) -> Refusal {
-    not_understood(&error.to_string())
-}
-
-/// What a client is told of a query that DynamoDB takes and this module does not understand.
-fn not_understood(why: &str) -> Refusal {
-    Refusal::internal(format!("dynashard: the query was not understood: {why}"))
 }

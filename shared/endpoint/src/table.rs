@@ -9,6 +9,7 @@ use dynashard_keys::{
 use serde_json::{Value, json};
 
 use crate::document::Members;
+use crate::index::Indexes;
 use crate::refusal::Refusal;
 
 /// A table that dynashard manages.
@@ -16,6 +17,7 @@ pub struct ManagedTable {
     name: String,
     metadata_table: String,
     requests: NativeRequests,
+    indexes: Indexes,
 }
 
 /// What an item was before its own attributes were taken off.
@@ -30,7 +32,7 @@ pub(crate) struct Shown {
 impl ManagedTable {
     /// The table of this name, whose collections are listed in this metadata table.
     pub fn new(name: String, metadata_table: String, requests: NativeRequests) -> Self {
-        Self { name, metadata_table, requests }
+        Self { name, metadata_table, requests, indexes: Indexes::default() }
     }
 
     /// Its name.
@@ -44,6 +46,11 @@ impl ManagedTable {
 
     pub(crate) fn requests(&self) -> &NativeRequests {
         &self.requests
+    }
+
+    /// What is known of its indexes.
+    pub(crate) fn indexes(&self) -> &Indexes {
+        &self.indexes
     }
 
     pub(crate) fn partition_key_name(&self) -> &str {
@@ -144,7 +151,7 @@ impl ManagedTable {
 }
 
 /// The type and the text of a value that is a text or a number. DynamoDB counts no member that is null.
-fn scalar(value: &Value) -> Option<(&str, &str)> {
+pub(crate) fn scalar(value: &Value) -> Option<(&str, &str)> {
     let mut members = value.as_object()?.iter().filter(|(_, value)| !value.is_null());
     let (of_type, value) = members.next().filter(|_| members.next().is_none())?;
     Some((of_type, value.as_str()?))

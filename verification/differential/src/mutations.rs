@@ -6,6 +6,7 @@ use async_trait::async_trait;
 use serde_json::{Value, json};
 
 use crate::side::{Answer, Side};
+use crate::table::LOCAL_INDEX;
 
 /// What a side does wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,11 +37,14 @@ pub enum Mutation {
     SwapsItems,
     /// A query whose limit is met by its last item has no `LastEvaluatedKey`, as one that has read ahead might not.
     LooksAhead,
+    /// A page of an index begins behind all entries that share the sort key of the last one, as one that merges by that key alone
+    /// might.
+    ForgetsTies,
 }
 
 impl Mutation {
     /// All of them.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::KeepsVersion,
         Self::DropsFilter,
         Self::IgnoresReturnValues,
@@ -54,6 +58,7 @@ impl Mutation {
         Self::WritesBatchInParts,
         Self::SwapsItems,
         Self::LooksAhead,
+        Self::ForgetsTies,
     ];
 }
 
@@ -161,6 +166,9 @@ impl<S: Side> Side for Sketch<S> {
         {
             members.remove("LastEvaluatedKey");
         }
+        if self.mutation == Mutation::ForgetsTies && body["IndexName"] == LOCAL_INDEX {
+            forget_ties(&body["ExclusiveStartKey"]["n"], &mut answer.body);
+        }
         self.answer(operation, &mut answer.body);
         answer
     }
@@ -171,6 +179,18 @@ impl<S: Side> Side for Sketch<S> {
 
     fn go_on(&self) {
         self.inner.go_on();
+    }
+}
+
+/// Takes the entries out of a page whose sort key is this one.
+fn forget_ties(sort: &Value, page: &mut Value) {
+    let Some(Value::Array(items)) = page.get_mut("Items") else { return };
+    let before = items.len();
+    items.retain(|item| sort.is_null() || item["n"] != *sort);
+    let forgotten = before - items.len();
+    for count in ["Count", "ScannedCount"] {
+        let counted = page[count].as_u64().and_then(|counted| usize::try_from(counted).ok());
+        page[count] = json!(counted.unwrap_or_default() - forgotten);
     }
 }
 

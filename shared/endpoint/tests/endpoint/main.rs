@@ -6,6 +6,7 @@ mod stack;
 mod access;
 mod batches;
 mod guard;
+mod indexes;
 mod pages;
 mod phases;
 mod requests;

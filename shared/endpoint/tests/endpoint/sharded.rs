@@ -9,14 +9,14 @@ use serde_json::{Value, json};
 use crate::stack::{MAIN, OTHER, Stack, item, partition};
 
 /// The generation that every layout here has.
-const GENERATION: u64 = 2;
+pub(crate) const GENERATION: u64 = 2;
 
 fn count(count: u32) -> ShardCount {
     ShardCount::new(count).expect("a count")
 }
 
 /// A collection for each phase and placement in which a query reads several shards, the largest first.
-fn layouts() -> Vec<CollectionMetadata> {
+pub(crate) fn layouts() -> Vec<CollectionMetadata> {
     let stable = |name: &str, placement, shards| {
         let stable =
             CollectionMetadata::stable(partition(name), placement, count(shards), 1_700_000_000);
@@ -42,7 +42,7 @@ fn layouts() -> Vec<CollectionMetadata> {
 }
 
 /// Writes as the engine takes them, past the endpoint.
-async fn write(stack: &Stack, items: Vec<(&str, Value)>) {
+pub(crate) async fn write(stack: &Stack, items: Vec<(&str, Value)>) {
     let client = RawClient::new(&stack.operator, stack.database.url());
     for batch in items.chunks(25) {
         let mut by_table = json!({});
@@ -66,7 +66,7 @@ async fn write(stack: &Stack, items: Vec<(&str, Value)>) {
 ///
 /// Of those that move a third is where it was, a third has moved, and a third was put since the reshard began. There are also
 /// markers of what was deleted since.
-async fn lay_out(stack: &Stack, metadata: &CollectionMetadata, items: &[Value]) {
+pub(crate) async fn lay_out(stack: &Stack, metadata: &CollectionMetadata, items: &[Value]) {
     let (partition, placement) = (&metadata.partition, metadata.placement);
     let mut writes = Vec::new();
     let mut place = |sort: &SortKey, shard: ShardId, mut item: Value, is_marker: bool| {
@@ -119,7 +119,7 @@ async fn lay_out(stack: &Stack, metadata: &CollectionMetadata, items: &[Value]) 
 }
 
 /// Has the settings be pinned, which the first request does.
-async fn pin(stack: &Stack) {
+pub(crate) async fn pin(stack: &Stack) {
     let sk = match stack.sort_key_type() {
         SortKeyType::String => json!({ "S": "1" }),
         SortKeyType::Number => json!({ "N": "1" }),
@@ -130,7 +130,7 @@ async fn pin(stack: &Stack) {
 }
 
 /// Asks the managed table, and the one that holds all of it in one partition.
-async fn ask_both(stack: &Stack, query: &Value) -> [(u16, Value); 2] {
+pub(crate) async fn ask_both(stack: &Stack, query: &Value) -> [(u16, Value); 2] {
     let ask = async |table: &str| {
         let mut query = query.clone();
         query["TableName"] = table.into();
@@ -142,7 +142,7 @@ async fn ask_both(stack: &Stack, query: &Value) -> [(u16, Value); 2] {
 }
 
 /// Reads all pages of a query, each of which has to be the one of the other table. Returns how many there were.
-async fn walk(stack: &Stack, query: &Value) -> usize {
+pub(crate) async fn walk(stack: &Stack, query: &Value) -> usize {
     let mut query = query.clone();
     let mut pages = 0;
     loop {

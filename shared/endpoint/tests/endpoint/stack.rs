@@ -62,13 +62,26 @@ impl Stack {
         Self::start_with(SortKeyType::String, &indexes).await
     }
 
+    /// With indexes of the table's partition key by attributes of all types.
+    pub(crate) async fn start_with_indexes_of_a_key() -> Self {
+        let (all, keys) = (ProjectionType::All, ProjectionType::KeysOnly);
+        let indexes = [
+            ("by-n", ["pk", "n"], all.clone()),
+            ("by-b", ["pk", "b"], keys.clone()),
+            ("global-by-s", ["pk", "s"], all),
+            ("global-by-sk", ["pk", "sk"], keys.clone()),
+            (INVERTED_INDEX, ["sk", "pk"], keys),
+        ];
+        Self::start_with(SortKeyType::String, &indexes).await
+    }
+
     async fn start_with(sort_key_type: SortKeyType, indexes: &[Index]) -> Self {
         let partitions = Limits { are_enforced: false, ..Limits::default() };
         let options = DynamoDbOptions { partitions, ..DynamoDbOptions::default() };
         let database = DynamoDb::start(options).await.expect("an engine");
         let plain = dynashard_aws::connect_local(database.url(), ServerClock::default()).await;
         create_table(&plain, MAIN, &["pk", "sk"], sort_key_type, indexes).await;
-        create_table(&plain, OTHER, &["pk", "sk"], sort_key_type, &[]).await;
+        create_table(&plain, OTHER, &["pk", "sk"], sort_key_type, indexes).await;
         create_table(&plain, METADATA, &["pk"], sort_key_type, &[]).await;
         let operator = Operator::on_this_machine(database.url()).await;
         let schema = TableSchema { sort_key_type, ..TableSchema::default() };
@@ -219,7 +232,7 @@ async fn create_table(
     for (name, keys, projection) in indexes {
         attributes.extend(keys);
         let projection = Projection::builder().projection_type(projection.clone()).build();
-        request = if keys[0] == "pk" {
+        request = if keys[0] == "pk" && !name.starts_with("global") {
             let index = LocalSecondaryIndex::builder().index_name(*name).projection(projection);
             let index = index.set_key_schema(schema(keys)).build();
             request.local_secondary_indexes(index.expect("an index"))
@@ -233,6 +246,8 @@ async fn create_table(
         let attribute = AttributeDefinition::builder().attribute_name(name);
         let of_type = match sort_key_type {
             SortKeyType::Number if name == "sk" => ScalarAttributeType::N,
+            _ if name == "n" => ScalarAttributeType::N,
+            _ if name == "b" => ScalarAttributeType::B,
             _ => ScalarAttributeType::S,
         };
         let attribute = attribute.attribute_type(of_type);

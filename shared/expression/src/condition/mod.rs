@@ -5,6 +5,7 @@ mod parse;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
@@ -38,6 +39,15 @@ impl Condition {
     pub fn holds(&self, item: &Map<String, Value>) -> bool {
         evaluate::holds(&self.terms, item)
     }
+
+    /// The attributes that it is of, or of parts of which.
+    pub fn names(&self) -> BTreeSet<&str> {
+        let tests = self.terms.iter().filter_map(|term| match term {
+            Term::Test(test) => Some(test),
+            Term::Operator(_) => None,
+        });
+        tests.flat_map(Test::paths).map(|path| path.attribute.as_str()).collect()
+    }
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -64,6 +74,25 @@ enum Test {
     Type(Operand, Operand),
     BeginsWith(Operand, Operand),
     Contains(Operand, Operand),
+}
+
+impl Test {
+    fn paths(&self) -> Vec<&Path> {
+        let operands = match self {
+            Self::Exists(path) | Self::NotExists(path) => return vec![path],
+            Self::Compare(one, _, other)
+            | Self::Type(one, other)
+            | Self::BeginsWith(one, other)
+            | Self::Contains(one, other) => vec![one, other],
+            Self::Between(one, low, high) => vec![one, low, high],
+            Self::In(one, list) => [one].into_iter().chain(list).collect(),
+        };
+        let paths = operands.into_iter().filter_map(|operand| match operand {
+            Operand::Value(_) => None,
+            Operand::Path(path) | Operand::Size(path) => Some(path),
+        });
+        paths.collect()
+    }
 }
 
 #[derive(Debug, Clone, PartialEq)]

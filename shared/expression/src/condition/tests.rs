@@ -190,3 +190,12 @@ fn no_count_of_brackets_or_operators_exhausts_the_stack() {
         assert!(parsed(&piece.repeat(MANY)).is_err(), "{piece}");
     }
 }
+
+#[test]
+fn a_condition_names_the_attributes_that_it_is_of() {
+    let text = "m.#c = :x AND (size(s) > n OR NOT contains(l[0], :y)) AND ss IN (:x, b) AND t BETWEEN :x AND z \
+                AND attribute_exists(a.s) AND begins_with(k, :x) AND attribute_type(q, :x)";
+    let condition = Condition::parse(text, &placeholders()).unwrap();
+    let names = ["a", "b", "k", "l", "m", "n", "q", "s", "ss", "t", "z"];
+    assert_eq!(Vec::from_iter(condition.names()), names);
+}

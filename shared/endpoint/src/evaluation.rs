@@ -1,0 +1,157 @@
+//! What DynamoDB does with the items of a page, for pages of several shards: it sees but one of them at a time.
+
+use std::ops::ControlFlow;
+
+use dynashard_expression::{Condition, Malformed, Placeholders, Projection};
+use serde_json::Value;
+
+use crate::call::Answer;
+use crate::document::Members;
+use crate::refusal::Refusal;
+
+/// What a client asks to be done with the items.
+#[derive(Debug, Clone)]
+pub(crate) struct Evaluation {
+    /// The most items that are evaluated.
+    limit: usize,
+    pub(crate) filter: Option<Condition>,
+    pub(crate) projection: Option<Projection>,
+    /// Whether the items are only counted.
+    counts: bool,
+}
+
+/// What a page has so far, of items that have their places by a `K`.
+#[derive(Debug)]
+pub(crate) struct Page<K> {
+    items: Vec<Value>,
+    /// The items that the filter has let through.
+    count: usize,
+    pub(crate) evaluated: usize,
+    /// Of the evaluated items.
+    bytes: usize,
+    /// The place of the last item that was evaluated.
+    pub(crate) last: Option<K>,
+}
+
+/// The most bytes of the items of a page (DynamoDB Developer Guide, "Paginating table query results").
+const MAX_PAGE_BYTES: usize = 1 << 20;
+
+impl Evaluation {
+    /// Reads what a page demands that DynamoDB takes. What it does not take may be read, or not.
+    pub(crate) fn of(
+        body: &Members,
+        filter: Option<&str>,
+        projection: Option<&str>,
+        placeholders: &Placeholders,
+    ) -> Result<Self, Refusal> {
+        let filter = filter.map(|text| Condition::parse(text, placeholders));
+        let projection = projection.map(|text| Projection::parse(text, placeholders));
+        Ok(Self {
+            limit: limit(body)?.unwrap_or(usize::MAX),
+            filter: filter.transpose().map_err(|error| malformed(&error))?,
+            projection: projection.transpose().map_err(|error| malformed(&error))?,
+            counts: body.get("Select").is_some_and(|select| select == "COUNT"),
+        })
+    }
+
+    /// How many more items to read: as many as there is room for if they are as large as those before, of which `first` are read
+    /// where nothing is known of them yet. Many large ones would be read in vain.
+    pub(crate) fn wanted<K>(&self, page: &Page<K>, first: usize) -> usize {
+        let fitting = match page.bytes.checked_div(page.evaluated) {
+            Some(mean) => page.room() / mean.max(1) + 1,
+            None => first,
+        };
+        fitting.min(self.limit - page.evaluated)
+    }
+
+    /// Takes an item of so many bytes into the page, unless that is over. Says whether something may follow, then.
+    pub(crate) fn take<K>(
+        &self,
+        page: &mut Page<K>,
+        place: K,
+        item: Members,
+        bytes: usize,
+    ) -> ControlFlow<bool> {
+        if page.evaluated > 0 && page.bytes + bytes > MAX_PAGE_BYTES {
+            return ControlFlow::Break(true);
+        }
+        page.evaluated += 1;
+        page.bytes += bytes;
+        page.last = Some(place);
+        if self.filter.as_ref().is_none_or(|filter| filter.holds(&item)) {
+            page.count += 1;
+            if !self.counts {
+                let projected = self.projection.as_ref().map(|projection| projection.apply(&item));
+                page.items.push(projected.unwrap_or(item).into());
+            }
+        }
+        // DynamoDB does not look whether something follows.
+        if page.evaluated == self.limit {
+            ControlFlow::Break(true)
+        } else {
+            ControlFlow::Continue(())
+        }
+    }
+
+    /// The answer with this page, which ends behind the item of the key `last` if something may follow, and took so much.
+    pub(crate) fn answer<K>(
+        &self,
+        page: Page<K>,
+        last: Option<Members>,
+        consumed: Option<Value>,
+    ) -> Answer {
+        let mut members = Members::new();
+        members.insert("Count".to_owned(), page.count.into());
+        members.insert("ScannedCount".to_owned(), page.evaluated.into());
+        if !self.counts {
+            members.insert("Items".to_owned(), page.items.into());
+        }
+        if let Some(key) = last {
+            members.insert("LastEvaluatedKey".to_owned(), key.into());
+        }
+        if let Some(consumed) = consumed {
+            members.insert("ConsumedCapacity".to_owned(), consumed);
+        }
+        Answer::own(200, Value::Object(members).to_string())
+    }
+}
+
+impl<K> Page<K> {
+    /// How many bytes of items still fit.
+    pub(crate) fn room(&self) -> usize {
+        MAX_PAGE_BYTES.saturating_sub(self.bytes)
+    }
+}
+
+impl<K> Default for Page<K> {
+    fn default() -> Self {
+        Self { items: Vec::new(), count: 0, evaluated: 0, bytes: 0, last: None }
+    }
+}
+
+/// The most items that a client asks for, if it says so.
+pub(crate) fn limit(body: &Members) -> Result<Option<usize>, Refusal> {
+    let Some(limit) = body.get("Limit") else { return Ok(None) };
+    let limit = limit.as_u64().filter(|limit| *limit > 0);
+    let limit = limit
+        .ok_or_else(|| Refusal::serialization("dynashard: Limit is no whole number above 0"))?;
+    Ok(Some(usize::try_from(limit).unwrap_or(usize::MAX)))
+}
+
+/// A member that is true or false, if it is there.
+pub(crate) fn flag(body: &Members, name: &str) -> Result<Option<bool>, Refusal> {
+    let Some(value) = body.get(name) else { return Ok(None) };
+    // DynamoDB takes these texts, too.
+    let flag = value.as_bool().or_else(|| value.as_str()?.parse().ok());
+    flag.map(Some).ok_or_else(|| not_understood(&format!("{name} is neither true nor false")))
+}
+
+/// What a client is told of an expression that is none.
+pub(crate) fn malformed(error: &Malformed) -> Refusal {
+    not_understood(&error.to_string())
+}
+
+/// What a client is told of a query that DynamoDB takes and the endpoint does not understand.
+pub(crate) fn not_understood(why: &str) -> Refusal {
+    Refusal::internal(format!("dynashard: the query was not understood: {why}"))
+}

@@ -1,0 +1,322 @@
+//! A page of an index, put together from all shards.
+
+use std::collections::BTreeSet;
+use std::ops::ControlFlow;
+use std::time::Duration;
+
+use dynashard_aws::attributes::{FORWARDED, GENERATION};
+use dynashard_core::{Deadline, NativeShards, Place};
+use dynashard_keys::{ItemKey, PhysicalPartitionKey, SortKey};
+use futures_util::stream::{self, StreamExt, TryStreamExt};
+use serde_json::{Value, json};
+
+use super::asked::{Asked, CAPACITY};
+use super::feed::{Entry, Feed};
+use super::no_page::NoPage;
+use crate::call::Answer;
+use crate::document::Members;
+use crate::evaluation::Page;
+use crate::refusal::Refusal;
+use crate::stored;
+use crate::table::ManagedTable;
+use crate::upstream::{Upstream, refused};
+
+/// A page that is put together.
+pub(super) struct Merge<'a> {
+    upstream: &'a Upstream,
+    table: &'a ManagedTable,
+    asked: &'a Asked,
+    shards: &'a NativeShards,
+    feeds: Vec<Feed>,
+    page: Page<Members>,
+    /// The sort keys of what was evaluated: while items move, one may be met once more.
+    met: BTreeSet<SortKey>,
+    /// What DynamoDB says that it consumed.
+    consumed: Value,
+}
+
+/// Where an item may lie, by its sort key.
+type Spot = (PhysicalPartitionKey, SortKey);
+
+/// How many shards are asked at once.
+const FAN_OUT: usize = 32;
+
+/// How many entries are asked for of an index of which nothing is known yet.
+const FIRST: usize = 100;
+
+/// How many items a `BatchGetItem` reads (DynamoDB API).
+const MOST_GETS: usize = 100;
+
+/// How long to wait before what DynamoDB has left over of a batch is asked for again.
+const PAUSE: Duration = Duration::from_millis(20);
+
+impl<'a> Merge<'a> {
+    /// A page of which nothing was read.
+    pub(super) fn new(
+        upstream: &'a Upstream,
+        table: &'a ManagedTable,
+        asked: &'a Asked,
+        shards: &'a NativeShards,
+    ) -> Self {
+        let waves = shards.waves().into_iter().enumerate();
+        let feeds = waves.flat_map(|(wave, partitions)| {
+            partitions.into_iter().map(move |at| Feed::new(at, wave, asked.start.clone()))
+        });
+        let (feeds, page, met) = (feeds.collect(), Page::default(), BTreeSet::new());
+        Self { upstream, table, asked, shards, feeds, page, met, consumed: Value::Null }
+    }
+
+    /// Reads it.
+    pub(super) async fn page(mut self, deadline: Deadline) -> Result<Answer, NoPage> {
+        loop {
+            let waves = self.shards.waves().len();
+            for wave in 0..waves {
+                self.check(deadline)?;
+                self.read(wave, deadline).await?;
+            }
+            self.drop_old();
+            if let ControlFlow::Break(ends_early) = self.merge() {
+                return Ok(self.answer(ends_early));
+            }
+            if self.feeds.iter().all(|feed| !feed.is_open && feed.entries.is_empty()) {
+                return Ok(self.answer(false));
+            }
+            if self.shards.is_moving() {
+                self.begin_anew();
+            }
+        }
+    }
+
+    fn check(&self, deadline: Deadline) -> Result<(), NoPage> {
+        if deadline.remaining(self.table.requests().now()).is_zero() {
+            let why = "dynashard: the page could not be read in time; ask for less, or again";
+            return Err(Refusal::unavailable(why).into());
+        }
+        Ok(())
+    }
+
+    /// Reads on in those shards of a wave of which the next entry is not known.
+    async fn read(&mut self, wave: usize, deadline: Deadline) -> Result<(), NoPage> {
+        let wanted = self.asked.evaluation.wanted(&self.page, FIRST);
+        let mut dry = (0..self.feeds.len()).collect::<Vec<_>>();
+        dry.retain(|at| self.feeds[*at].wave == wave && self.feeds[*at].is_dry());
+        let asks = dry.iter().map(|at| {
+            let feed = &self.feeds[*at];
+            let limit = feed.limit(wanted, self.feeds.len(), self.page.evaluated);
+            self.ask(*at, limit)
+        });
+        let asks = asks.collect::<Vec<_>>();
+        let pages = stream::iter(asks).buffer_unordered(FAN_OUT);
+        for (at, limit, page) in pages.try_collect::<Vec<_>>().await? {
+            if let Some(consumed) = page.get("ConsumedCapacity") {
+                add(&mut self.consumed, consumed);
+            }
+            self.feeds[at].take(self.table, self.asked, self.shards, page, limit)?;
+        }
+        self.drop_doubtful(&dry, deadline).await
+    }
+
+    /// The next entries of a shard.
+    async fn ask(&self, at: usize, limit: usize) -> Result<(usize, usize, Members), NoPage> {
+        let Feed { at: partition, next, .. } = &self.feeds[at];
+        let mut body = self.asked.of_shard(self.table, partition, next.as_ref(), limit)?;
+        // What has moved is seen at once. A global index has no such reads.
+        if self.shards.is_moving() && self.asked.index.is_local {
+            body.insert("ConsistentRead".to_owned(), true.into());
+        }
+        Ok((at, limit, self.exchange("Query", body).await?))
+    }
+
+    /// Sends a read. What was answered after the lease does not count.
+    async fn exchange(&self, operation: &str, body: Members) -> Result<Members, NoPage> {
+        let sent = Value::Object(body).to_string().into_bytes();
+        let answer = self.upstream.exchange(operation, sent, None).await.map(Answer::from);
+        let answer = answer.map_err(|error| refused(&error))?;
+        if !answer.is_success() {
+            return Err(NoPage::Refused(answer));
+        }
+        if !self.shards.lease().is_live(self.table.requests().now()) {
+            return Err(NoPage::Again);
+        }
+        Ok(answer.members())
+    }
+
+    /// Drops those entries of these shards that do not count, as only the table tells: entries at the old home of items that are
+    /// live at the new one, and markers, which an index by the table's own keys may show as items.
+    async fn drop_doubtful(&mut self, feeds: &[usize], deadline: Deadline) -> Result<(), NoPage> {
+        let index = &self.asked.index;
+        let may_be_markers = self.shards.may_hold_markers()
+            && index.may_hold_markers()
+            && !index.projects(FORWARDED)
+            && !self.asked.are_whole;
+        if !self.shards.is_moving() && !may_be_markers {
+            return Ok(());
+        }
+        // Each with where to look, and whether it counts if something is live there, or if nothing is.
+        let mut doubts = Vec::new();
+        for at in feeds {
+            let feed = &self.feeds[*at];
+            for sort in feed.entries.iter().map(|entry| &entry.sort) {
+                let key = ItemKey::new(self.asked.partition.clone(), sort.clone());
+                if self.shards.place_of(&key, feed.at.as_str()) == Place::OldHome {
+                    let new = self.shards.new_home(&key);
+                    doubts.extend(new.map(|new| (*at, (new, sort.clone()), false)));
+                }
+                if may_be_markers {
+                    doubts.push((*at, (feed.at.clone(), sort.clone()), true));
+                }
+            }
+        }
+        let spots = doubts.iter().map(|(_, spot, _)| spot.clone()).collect();
+        let live = self.live(spots, deadline).await?;
+        for (at, spot, counts_if_live) in doubts {
+            if live.contains(&spot) != counts_if_live {
+                self.feeds[at].entries.retain(|entry| entry.sort != spot.1);
+            }
+        }
+        Ok(())
+    }
+
+    /// In which of these spots of the table something is live.
+    async fn live(
+        &mut self,
+        spots: BTreeSet<Spot>,
+        deadline: Deadline,
+    ) -> Result<BTreeSet<Spot>, NoPage> {
+        let (table, partition) = (self.table, &self.asked.partition);
+        let schema = table.requests().schema();
+        let names = [&schema.partition_key_name, &schema.sort_key_name, GENERATION, FORWARDED];
+        let names = json!({ "#p": names[0], "#s": names[1], "#g": names[2], "#f": names[3] });
+        let mut live = BTreeSet::new();
+        let mut wanted = spots.into_iter().collect::<Vec<_>>();
+        while !wanted.is_empty() {
+            self.check(deadline)?;
+            let batch = wanted.split_off(wanted.len().saturating_sub(MOST_GETS));
+            let keys = batch.iter().map(|(home, sort)| {
+                let mut key = stored::key(schema, partition, sort);
+                key.insert(schema.partition_key_name.clone(), json!({ "S": home.as_str() }));
+                Value::Object(key)
+            });
+            let gets = json!({ "Keys": keys.collect::<Vec<_>>(), "ConsistentRead": true,
+                "ProjectionExpression": "#p, #s, #g, #f", "ExpressionAttributeNames": names });
+            let mut body = Members::new();
+            body.insert("RequestItems".to_owned(), json!({ table.name(): gets }));
+            if let Some(capacity) = self.asked.request.get(CAPACITY) {
+                body.insert(CAPACITY.to_owned(), capacity.clone());
+            }
+            let answer = self.exchange("BatchGetItem", body).await?;
+            if let Some(consumed) = answer.get("ConsumedCapacity").and_then(|all| all.get(0)) {
+                add(&mut self.consumed, consumed);
+            }
+            let spot_of = |key: &Members| {
+                let at = key.get(&schema.partition_key_name)?["S"].as_str()?;
+                let sort = table.sort_key(key.get(&schema.sort_key_name)?)?;
+                batch.iter().find(|(home, of)| home.as_str() == at && *of == sort).cloned()
+            };
+            let found = answer.get("Responses").and_then(|tables| tables[table.name()].as_array());
+            for item in found.into_iter().flatten().filter_map(Value::as_object) {
+                let spot = spot_of(item);
+                let shown = table.shown(&mut item.clone());
+                if shown.generation > self.shards.generation().get() {
+                    table.requests().forget(partition);
+                    return Err(NoPage::Again);
+                }
+                live.extend(spot.filter(|_| !shown.is_marker));
+            }
+            let left = answer.get("UnprocessedKeys").map(|tables| &tables[table.name()]["Keys"]);
+            let left = left.and_then(Value::as_array).into_iter().flatten();
+            let left = left.filter_map(|key| spot_of(key.as_object()?)).collect::<Vec<_>>();
+            if !left.is_empty() {
+                table.requests().wait(PAUSE).await;
+                wanted.extend(left);
+            }
+        }
+        Ok(live)
+    }
+
+    /// Drops entries that were read where items come from, and then again where they go to.
+    fn drop_old(&mut self) {
+        let new = self.feeds.iter().filter(|feed| feed.wave > 0).flat_map(|feed| &feed.entries);
+        let new = new.map(|entry| entry.sort.clone()).collect::<BTreeSet<_>>();
+        for feed in self.feeds.iter_mut().filter(|feed| feed.wave == 0 && !new.is_empty()) {
+            feed.entries.retain(|entry| !new.contains(&entry.sort));
+        }
+    }
+
+    /// Takes entries into the page, in order, until that is over, or no shard can be said to have the next one: up to where all of
+    /// them were read.
+    fn merge(&mut self) -> ControlFlow<bool> {
+        let asked = self.asked;
+        let covered = self.feeds.iter().filter_map(|feed| feed.covered.as_ref());
+        let end = covered.min_by(|one, other| asked.order(one, other)).cloned();
+        loop {
+            let heads = self.feeds.iter_mut().filter(|feed| !feed.entries.is_empty());
+            let next = heads
+                .min_by(|one, other| asked.order(&one.entries[0].place, &other.entries[0].place));
+            let Some(feed) = next else { return ControlFlow::Continue(()) };
+            let is_behind = |end| asked.order(&feed.entries[0].place, end).is_gt();
+            if end.as_ref().is_some_and(is_behind) {
+                return ControlFlow::Continue(());
+            }
+            let Some(Entry { sort, key, item, bytes, .. }) = feed.entries.pop_front() else {
+                return ControlFlow::Continue(());
+            };
+            if self.shards.is_moving() && !self.met.insert(sort) {
+                continue;
+            }
+            feed.brought += 1;
+            asked.evaluation.take(&mut self.page, key, item, bytes)?;
+        }
+    }
+
+    /// Has all shards be read from where all of them were read up to.
+    fn begin_anew(&mut self) {
+        let open =
+            self.feeds.iter().filter_map(|feed| feed.covered.as_ref().zip(feed.next.as_ref()));
+        let first = open.min_by(|(one, _), (other, _)| self.asked.order(one, other));
+        let Some(key) = first.map(|(_, key)| key.clone()) else { return };
+        self.feeds.iter_mut().for_each(|feed| feed.begin_behind(&key));
+    }
+
+    fn answer(self, ends_early: bool) -> Answer {
+        let last = self.page.last.clone().filter(|_| ends_early);
+        let consumed = Some(self.consumed).filter(|consumed| !consumed.is_null());
+        self.asked.evaluation.answer(self.page, last, consumed)
+    }
+}
+
+/// Adds what one more request consumed.
+fn add(all: &mut Value, more: &Value) {
+    match (&mut *all, more) {
+        (Value::Object(all), Value::Object(more)) => {
+            for (name, more) in more {
+                add(all.entry(name.clone()).or_insert(Value::Null), more);
+            }
+        }
+        (Value::Number(units), Value::Number(more)) => {
+            let sum = units.as_f64().zip(more.as_f64()).map(|(units, more)| units + more);
+            *all = sum.into();
+        }
+        (Value::Null, more) => *all = more.clone(),
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn units_are_added_wherever_they_stand() {
+        let mut all = Value::Null;
+        let one =
+            json!({ "TableName": "t", "CapacityUnits": 1.5, "Table": { "CapacityUnits": 0.5 } });
+        let other = json!({ "TableName": "t", "CapacityUnits": 2.0, "LocalSecondaryIndexes": { "i": { "CapacityUnits": 2.0 } } });
+        for more in [&one, &other] {
+            add(&mut all, more);
+        }
+        let sum = json!({ "TableName": "t", "CapacityUnits": 3.5, "Table": { "CapacityUnits": 0.5 },
+                          "LocalSecondaryIndexes": { "i": { "CapacityUnits": 2.0 } } });
+        assert_eq!(all, sum);
+    }
+}

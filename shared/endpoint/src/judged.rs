@@ -1,0 +1,58 @@
+//! Whether a query is one, which DynamoDB says itself: it is sent as its client has put it, to the first shard, whose partition key
+//! is the client's.
+
+use std::future::Future;
+
+use futures_util::future::try_join;
+use serde_json::Value;
+
+use crate::call::Answer;
+use crate::document::Members;
+use crate::evaluation::limit;
+use crate::items::Attempt;
+use crate::refusal::Refusal;
+use crate::shapes::Shape;
+use crate::upstream::{Upstream, refused};
+
+/// Reads a page of the query that was understood so, if DynamoDB takes it. What it refuses it refuses in its own words.
+pub(crate) async fn judged<A, F>(
+    upstream: &Upstream,
+    body: &Members,
+    asked: Result<A, Refusal>,
+    page: impl FnOnce(A) -> F,
+) -> Result<Attempt, Refusal>
+where
+    F: Future<Output = Result<Attempt, Refusal>>,
+{
+    let asked = match asked {
+        Ok(asked) => asked,
+        Err(refusal) => {
+            let judged = judge(upstream, body).await.err().unwrap_or(Err(refusal));
+            return judged.map(Attempt::Answered);
+        }
+    };
+    let shape = Shape::of(body);
+    if upstream.shapes().has(shape) {
+        return page(asked).await;
+    }
+    let page = async { page(asked).await.map_err(Err) };
+    match try_join(judge(upstream, body), page).await {
+        Ok(((), attempt)) => {
+            upstream.shapes().add(shape);
+            Ok(attempt)
+        }
+        Err(refused) => refused.map(Attempt::Answered),
+    }
+}
+
+/// Has DynamoDB judge a query by one item. The error is what the client is answered.
+async fn judge(upstream: &Upstream, body: &Members) -> Result<(), Result<Answer, Refusal>> {
+    let mut body = body.clone();
+    if limit(&body).is_ok() {
+        body.insert("Limit".to_owned(), 1.into());
+    }
+    let sent = Value::Object(body).to_string().into_bytes();
+    let answer = upstream.exchange("Query", sent, None).await.map(Answer::from);
+    let answer = answer.map_err(|error| Err(refused(&error)))?;
+    if answer.is_success() { Ok(()) } else { Err(Ok(answer)) }
+}
