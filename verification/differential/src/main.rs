@@ -58,6 +58,7 @@ enum MutationName {
     WritesBatchInParts,
     SwapsItems,
     LooksAhead,
+    ForgetsTies,
 }
 
 impl From<MutationName> for Mutation {

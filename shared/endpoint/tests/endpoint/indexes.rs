@@ -2,11 +2,12 @@
 //! table that nobody manages.
 
 use dynashard_core::{CollectionMetadata, Phase};
-use dynashard_keys::{ItemKey, Separator, ShardId, SortKey};
+use dynashard_keys::{ItemKey, Placement, Separator, ShardCount, ShardId, SortKey};
 use serde_json::{Value, json};
 
+use crate::canned::{Canned, Reply};
 use crate::sharded::{GENERATION, ask_both, lay_out, layouts, pin, walk, write};
-use crate::stack::{INVERTED_INDEX, MAIN, Stack};
+use crate::stack::{INVERTED_INDEX, LOCAL_INDEX, MAIN, Stack, ask, item, partition};
 
 /// How many items each key has.
 const ITEMS: usize = 40;
@@ -319,4 +320,69 @@ async fn markers_in_an_index_of_keys_are_told_from_items() {
         assert_eq!(ours, theirs, "{pk}");
     }
     stack.database.shutdown().await;
+}
+
+/// An endpoint that knows a key of two shards in this phase, in front of a server that describes a local index and then says this. Asks
+/// it for the index, and returns what it was answered, and what the server was asked.
+async fn ask_canned(
+    phase: Phase,
+    said: impl IntoIterator<Item = Value>,
+) -> (u16, Value, Vec<Value>) {
+    let stack = Stack::start().await;
+    pin(&stack).await;
+    let two = ShardCount::new(2).expect("a count");
+    let stable = CollectionMetadata::stable(partition("key"), Placement::Xxh64, two, 1);
+    stack.list(&CollectionMetadata { phase, ..stable }).await;
+    let keys = [("pk", "HASH"), ("s", "RANGE")];
+    let keys = keys.map(|(name, kind)| json!({ "AttributeName": name, "KeyType": kind }));
+    let projection = json!({ "ProjectionType": "ALL" });
+    let index = json!({ "IndexName": LOCAL_INDEX, "KeySchema": keys, "Projection": projection });
+    let described = json!({ "Table": { "LocalSecondaryIndexes": [index] } });
+    let said = [described].into_iter().chain(said).map(|body| Reply::new(200, body));
+    let server = Canned::start(said.collect::<Vec<_>>()).await;
+    let service = stack.in_front_of(&server.url);
+    let mut query = query("key", LOCAL_INDEX, "", json!({}), json!({}));
+    query["TableName"] = MAIN.into();
+    let (status, answer) = ask(&service, "Query", query.to_string().as_bytes()).await;
+    stack.database.shutdown().await;
+    (status, answer, server.asked())
+}
+
+fn page(items: &[(&str, u64)]) -> Value {
+    let items = items.iter().map(|(sk, generation)| {
+        let mut item = item("key", sk);
+        item["s"] = json!({ "S": "tied" });
+        item["_ds_g"] = json!({ "N": generation.to_string() });
+        item
+    });
+    json!({ "Items": items.collect::<Vec<_>>(), "Count": 0, "ScannedCount": 0 })
+}
+
+/// To go on behind one of them would leave others out.
+#[tokio::test]
+async fn entries_in_an_order_that_is_not_known_are_refused() {
+    let said = (0..3).map(|_| page(&[("2", 1), ("1", 1)]));
+    let (status, answer, _) = ask_canned(Phase::Stable, said).await;
+    let why = answer["message"].as_str().unwrap_or_default();
+    assert!(status == 500 && why.contains("index_order"), "{answer}");
+}
+
+#[tokio::test]
+async fn entries_of_a_later_generation_have_the_page_be_read_again() {
+    // DynamoDB judges the query once.
+    let said = [9, 9, 9, 1, 1].map(|generation| page(&[("1", generation)]));
+    let (status, answer, asked) = ask_canned(Phase::Stable, said).await;
+    assert_eq!((status, &answer["Count"]), (200, &json!(1)), "{answer}");
+    assert_eq!(asked.len(), 6, "{asked:?}");
+}
+
+/// An item that moved behind a look at its new home, and before one at its old home, would be found nowhere.
+#[tokio::test]
+async fn shards_that_items_leave_are_read_first_and_strongly() {
+    let phase = Phase::Move { from: ShardCount::ONE, to: ShardCount::new(2).expect("a count") };
+    let (status, answer, asked) = ask_canned(phase, (0..3).map(|_| page(&[]))).await;
+    assert_eq!((status, &answer["Count"]), (200, &json!(0)), "{answer}");
+    let of_shards = asked.iter().filter(|asked| asked["ConsistentRead"] == true);
+    let of_shards = of_shards.map(|asked| asked["ExpressionAttributeValues"][":_ds0"]["S"].clone());
+    assert_eq!(of_shards.collect::<Vec<_>>(), ["key", "key#~1"], "{asked:?}");
 }
