@@ -34,13 +34,10 @@ impl Index {
         };
         let of_table = [&schema.partition_key_name, &schema.sort_key_name];
         let projection = &description["Projection"];
-        let projected = match projection["ProjectionType"].as_str()? {
-            "ALL" => None,
-            _ => {
-                let more = projection["NonKeyAttributes"].as_array().into_iter().flatten();
-                Some(more.filter_map(|name| name.as_str().map(str::to_owned)).collect())
-            }
-        };
+        let more = projection["NonKeyAttributes"].as_array().into_iter().flatten();
+        let more = more.filter_map(|name| name.as_str().map(str::to_owned));
+        let projects_all = projection["ProjectionType"].as_str()? == "ALL";
+        let projected = (!projects_all).then(|| more.collect());
         Some(Self {
             is_local,
             sort_keys: names(Some("RANGE"))

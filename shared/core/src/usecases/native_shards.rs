@@ -130,7 +130,7 @@ mod tests {
     /// In how many shards each of some items counts at its home, at its old home, and not at all.
     fn places(shards: &NativeShards) -> Vec<[usize; 3]> {
         let of_item = |n: u32| {
-            let sort = SortKey::string(&n.to_string()).expect("a sort key");
+            let sort = SortKey::string(n.to_string()).expect("a sort key");
             let partition = shards.known.metadata.partition.clone();
             let key = ItemKey::new(partition, sort);
             let mut places = [0; 3];

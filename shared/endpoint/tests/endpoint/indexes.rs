@@ -3,7 +3,7 @@
 
 use dynashard_core::{CollectionMetadata, Phase};
 use dynashard_keys::{ItemKey, Placement, Separator, ShardCount, ShardId, SortKey};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::canned::{Canned, Reply};
 use crate::sharded::{GENERATION, ask_both, lay_out, layouts, pin, walk, write};
@@ -15,13 +15,13 @@ const ITEMS: usize = 40;
 /// An item that shares its index keys with some others, or has none.
 fn tied(n: usize) -> Value {
     let mut item = json!({ "sk": { "S": format!("k{n:02}") }, "x": { "N": (n % 3).to_string() } });
-    if n % 9 != 0 {
+    if !n.is_multiple_of(9) {
         item["n"] = json!({ "N": (["1.5", "-2", "1.50", "1e3", "30", "4"][n % 6]) });
     }
-    if n % 7 != 0 {
+    if !n.is_multiple_of(7) {
         item["b"] = json!({ "B": (["AA==", "/w==", "AAE="][n % 3]) });
     }
-    if n % 5 != 0 {
+    if !n.is_multiple_of(5) {
         item["s"] = json!({ "S": (["a", "ab", "b", "é"][n % 4]) });
     }
     item
@@ -39,16 +39,15 @@ async fn lay_out_all(stack: &Stack) -> Vec<CollectionMetadata> {
         for (at, item) in items.iter().enumerate() {
             let sort = SortKey::string(item["sk"]["S"].as_str().expect("a text"));
             let key = ItemKey::new(metadata.partition.clone(), sort.expect("a sort key"));
-            let shard = match metadata.reshard() {
-                Some(reshard) => reshard.homes(&key).filter(|_| at % 3 == 2).map(|(old, _)| old),
-                None => {
-                    let shards = metadata.number_of_shards;
-                    let home = metadata.placement.home(&key, shards).expect("a home");
-                    Some(ShardId::new((home.get() + 1) % shards.get()))
-                }
-            };
+            let (placement, shards) = (metadata.placement, metadata.number_of_shards);
+            let behind = placement
+                .home(&key, shards)
+                .map(|home| ShardId::new((home.get() + 1) % shards.get()));
+            let shard = metadata.reshard().map_or(behind, |reshard| {
+                reshard.homes(&key).filter(|_| at % 3 == 2).map(|(old, _)| old)
+            });
             let Some(shard) = shard else { continue };
-            let physical = key.at(shard, metadata.placement, Separator::default()).partition;
+            let physical = key.at(shard, placement, Separator::default()).partition;
             let mut older = item.clone();
             older["pk"] = json!({ "S": physical.as_str() });
             older["_ds_g"] = json!({ "N": (GENERATION - 1).to_string() });
@@ -67,13 +66,18 @@ fn query(pk: &str, index: &str, condition: &str, values: Value, more: Value) -> 
         json!({ "IndexName": index, "ExpressionAttributeValues": { ":p": { "S": pk } } });
     let condition = if condition.is_empty() { String::new() } else { format!(" AND {condition}") };
     query["KeyConditionExpression"] = format!("pk = :p{condition}").into();
-    for (name, value) in values.as_object().into_iter().flatten() {
-        query["ExpressionAttributeValues"][name] = value.clone();
+    for (name, value) in members(values) {
+        query["ExpressionAttributeValues"][name] = value;
     }
-    for (name, value) in more.as_object().into_iter().flatten() {
-        query[name] = value.clone();
+    for (name, value) in members(more) {
+        query[name] = value;
     }
     query
+}
+
+fn members(value: Value) -> Map<String, Value> {
+    let Value::Object(members) = value else { panic!("an object is meant") };
+    members
 }
 
 const INDEXES: [&str; 4] = ["by-n", "by-b", "global-by-s", "global-by-sk"];
