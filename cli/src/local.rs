@@ -5,7 +5,7 @@ use std::time::Duration;
 use dynashard_aws_operator::{Operator, RawClient};
 use dynashard_console::Console;
 use dynashard_core::ports::Consistency;
-use dynashard_core::{Code, Deadline, NativeRequests, Reader};
+use dynashard_core::{Code, Deadline, Reader};
 use dynashard_endpoint::{Access, ManagedTable, Server, Service, ServiceOptions};
 use dynashard_keys::{ItemKey, PartitionKey, SortKey};
 use dynashard_local::{DynamoDb, DynamoDbOptions, Endpoints, Principals, Stack, StackOptions};
@@ -116,8 +116,7 @@ pub(crate) async fn endpoint_of(stack: &Stack, listener: TcpListener) -> Result<
         let main = main_table(stack);
         // The functions of the stack have the settings that it pins, if it is first.
         let directory = operator.directory(main, METADATA_TABLE, settings).pinning();
-        let requests = NativeRequests::new(directory);
-        ManagedTable::new(main.to_owned(), METADATA_TABLE.to_owned(), requests)
+        ManagedTable::new(&operator, main, METADATA_TABLE, directory)
     });
     let upstream = RawClient::new(&operator, dynamodb);
     let tables = tables.into_iter().collect();

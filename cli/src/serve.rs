@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dynashard_aws_operator::{Caller, Operator, PinnedError, RawClient};
-use dynashard_core::{NativeRequests, ScalingPolicy, Settings, StackPolicy};
+use dynashard_core::{ScalingPolicy, Settings, StackPolicy};
 use dynashard_endpoint::{Access, ManagedTable, Server, Service, ServiceOptions, User};
 use serde_json::json;
 use tokio::net::TcpListener;
@@ -181,8 +181,8 @@ async fn connect(args: &ServeArgs) -> Result<Service, Failure> {
             );
         }
         let settings = with_growth(settings, policy, args.growth);
-        let requests = NativeRequests::new(operator.directory(main, metadata, settings));
-        tables.push(ManagedTable::new(main.clone(), metadata.clone(), requests));
+        let directory = operator.directory(main, metadata, settings);
+        tables.push(ManagedTable::new(&operator, main, metadata, directory));
     }
     let options = ServiceOptions { hold: Duration::from_secs(args.hold_secs) };
     Ok(Service::new(RawClient::new(&operator, &url), tables, options))

@@ -31,6 +31,8 @@ pub(crate) struct Page<K> {
     bytes: usize,
     /// The place of the last item that was evaluated.
     pub(crate) last: Option<K>,
+    /// The read units that DynamoDB has reported, of a page that is read by the core.
+    pub(crate) consumed_rcu: f64,
 }
 
 /// The most bytes of the items of a page (DynamoDB Developer Guide, "Paginating table query results").
@@ -125,7 +127,7 @@ impl<K> Page<K> {
 
 impl<K> Default for Page<K> {
     fn default() -> Self {
-        Self { items: Vec::new(), count: 0, evaluated: 0, bytes: 0, last: None }
+        Self { items: Vec::new(), count: 0, evaluated: 0, bytes: 0, last: None, consumed_rcu: 0.0 }
     }
 }
 
@@ -134,7 +136,7 @@ pub(crate) fn limit(body: &Members) -> Result<Option<usize>, Refusal> {
     let Some(limit) = body.get("Limit") else { return Ok(None) };
     let limit = limit.as_u64().filter(|limit| *limit > 0);
     let limit = limit
-        .ok_or_else(|| Refusal::serialization("dynashard: Limit is no whole number above 0"))?;
+        .ok_or_else(|| Refusal::serialization("dynashard: Limit is not a whole number above 0"))?;
     Ok(Some(usize::try_from(limit).unwrap_or(usize::MAX)))
 }
 
@@ -151,7 +153,7 @@ pub(crate) fn malformed(error: &Malformed) -> Refusal {
     not_understood(&error.to_string())
 }
 
-/// What a client is told of a query that DynamoDB takes and the endpoint does not understand.
+/// What a client is told of a page that DynamoDB takes and the endpoint does not understand.
 pub(crate) fn not_understood(why: &str) -> Refusal {
-    Refusal::internal(format!("dynashard: the query was not understood: {why}"))
+    Refusal::internal(format!("dynashard: the page was not understood: {why}"))
 }

@@ -255,21 +255,21 @@ fn check_attributes(body: &Members) -> Result<(), Refusal> {
 pub(crate) enum Shows {
     /// The generation of each item.
     Generations,
-    /// The item that says whose the table is, too.
-    OwnerToo,
+    /// The generation of each item of a whole table, its partition key, and the item that says whose the table is.
+    Whole,
     /// What an index projects of one collection.
     AsItIs,
-    /// What an index projects of all collections, with their keys: the item that says whose the table is may be among them.
+    /// What an index projects of all collections, with their keys in the table: the item that says whose that is may be among them.
     Keys,
 }
 
 /// What a page shows that its client did not ask for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Unasked {
     /// Items, beside their count.
     pub(crate) items: bool,
-    /// The partition key of each item.
-    pub(crate) keys: bool,
+    /// Attributes of the key of each item.
+    pub(crate) keys: Vec<String>,
 }
 
 /// A page that shows what is ours of each item of a later generation, whatever it filters.
@@ -297,11 +297,11 @@ pub(crate) fn page_showing_own(
     ];
     check_reserved(&texts, &placeholders)?;
     check_attributes(body)?;
-    let is_scan = shows == Shows::OwnerToo;
-    let own = match shows {
-        Shows::Generations => &[GENERATION][..],
-        Shows::OwnerToo => &[GENERATION, OWNER_ID],
-        Shows::Keys => &[table.partition_key_name()],
+    let keys = [table.partition_key_name(), table.sort_key_name()];
+    let (own, keys) = match shows {
+        Shows::Generations => (&[GENERATION][..], &[][..]),
+        Shows::Whole => (&[GENERATION, OWNER_ID][..], &keys[..1]),
+        Shows::Keys => (&[][..], &keys[..]),
         Shows::AsItIs => {
             put_placeholders(body, placeholders);
             return Ok(Unasked::default());
@@ -312,27 +312,29 @@ pub(crate) fn page_showing_own(
     let filter = filter.filter(|text| shows != Shows::Keys && !text.trim().is_empty());
     if let Some(filter) = filter {
         let value = placeholders.value(json!({ "N": generation.to_string() }));
-        let mut shows = format!("{} > {value}", placeholders.name(GENERATION));
-        if is_scan {
-            shows = format!("attribute_exists({}) OR {shows}", placeholders.name(OWNER_ID));
+        let mut ours = format!("{} > {value}", placeholders.name(GENERATION));
+        if shows == Shows::Whole {
+            ours = format!("attribute_exists({}) OR {ours}", placeholders.name(OWNER_ID));
         }
-        if let Ok(more) = either(&shows, &filter) {
+        if let Ok(more) = either(&ours, &filter) {
             check_size(Some(&filter), &more)?;
             body.insert(FILTER.to_owned(), more.into());
         }
     }
     let projects = ["AttributesToGet", PROJECTION].iter().any(|name| body.contains_key(*name));
     let counts = text(body.get("Select")) == Some("COUNT") && !projects;
-    let mut keys = false;
+    let unasked = keys.iter().copied().filter(|key| !shown(body, &placeholders, key));
+    let unasked = unasked.collect::<Vec<_>>();
+    let more = own.iter().chain(&unasked).copied().collect::<Vec<_>>();
     if counts {
-        let names = own.iter().map(|name| placeholders.name(name)).collect::<Vec<_>>();
+        let names = more.iter().map(|name| placeholders.name(name)).collect::<Vec<_>>();
         body.insert("Select".to_owned(), "SPECIFIC_ATTRIBUTES".into());
         body.insert(PROJECTION.to_owned(), names.join(", ").into());
-    } else if shows != Shows::Keys || !shown(body, &placeholders, own[0]) {
-        show(own, body, &mut placeholders)?;
-        keys = projects && shows == Shows::Keys;
+    } else if !more.is_empty() {
+        show(&more, body, &mut placeholders)?;
     }
     put_placeholders(body, placeholders);
+    let keys = if projects { unasked.into_iter().map(str::to_owned).collect() } else { vec![] };
     Ok(Unasked { items: counts, keys })
 }
 

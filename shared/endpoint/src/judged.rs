@@ -1,7 +1,5 @@
-//! Whether a query is one, which DynamoDB says itself: it is sent as its client has put it, to the first shard, whose partition key
-//! is the client's.
-
-use std::future::Future;
+//! Whether a request for a page is one, which DynamoDB says itself: it is sent as its client has put it, a query to the first shard,
+//! whose partition key is the client's.
 
 use futures_util::future::try_join;
 use serde_json::Value;
@@ -14,29 +12,26 @@ use crate::refusal::Refusal;
 use crate::shapes::Shape;
 use crate::upstream::{Upstream, refused};
 
-/// Reads a page of the query that was understood so, if DynamoDB takes it. What it refuses it refuses in its own words.
-pub(crate) async fn judged<A, F>(
+/// Reads a page of the request that was understood so, if DynamoDB takes it. What it refuses it refuses in its own words.
+pub(crate) async fn judged<A>(
     upstream: &Upstream,
-    body: &Members,
+    (operation, body): (&str, &Members),
     asked: Result<A, Refusal>,
-    page: impl FnOnce(A) -> F,
-) -> Result<Attempt, Refusal>
-where
-    F: Future<Output = Result<Attempt, Refusal>>,
-{
+    page: impl AsyncFnOnce(A) -> Result<Attempt, Refusal>,
+) -> Result<Attempt, Refusal> {
     let asked = match asked {
         Ok(asked) => asked,
         Err(refusal) => {
-            let judged = judge(upstream, body).await.err().unwrap_or(Err(refusal));
+            let judged = judge(upstream, operation, body).await.err().unwrap_or(Err(refusal));
             return judged.map(Attempt::Answered);
         }
     };
-    let shape = Shape::of(body);
+    let shape = Shape::of(operation, body);
     if upstream.shapes().has(shape) {
         return page(asked).await;
     }
     let page = async { page(asked).await.map_err(Err) };
-    match try_join(judge(upstream, body), page).await {
+    match try_join(judge(upstream, operation, body), page).await {
         Ok(((), attempt)) => {
             upstream.shapes().add(shape);
             Ok(attempt)
@@ -45,14 +40,18 @@ where
     }
 }
 
-/// Has DynamoDB judge a query by one item. The error is what the client is answered.
-async fn judge(upstream: &Upstream, body: &Members) -> Result<(), Result<Answer, Refusal>> {
+/// Has DynamoDB judge a request by one item. The error is what the client is answered.
+async fn judge(
+    upstream: &Upstream,
+    operation: &str,
+    body: &Members,
+) -> Result<(), Result<Answer, Refusal>> {
     let mut body = body.clone();
     if limit(&body).is_ok() {
         body.insert("Limit".to_owned(), 1.into());
     }
     let sent = Value::Object(body).to_string().into_bytes();
-    let answer = upstream.exchange("Query", sent, None).await.map(Answer::from);
+    let answer = upstream.exchange(operation, sent, None).await.map(Answer::from);
     let answer = answer.map_err(|error| Err(refused(&error)))?;
     if answer.is_success() { Ok(()) } else { Err(Ok(answer)) }
 }

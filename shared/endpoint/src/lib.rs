@@ -6,18 +6,19 @@
 //!                          +--- [items] [pages] [batches] [transactions]: requests on managed tables
 //!                                 |          the guard goes in, our attributes stay out, one request each
 //!                                 |          [sharded] [indexes]: of several shards a query is merged here
+//!                                 |          [whole] [scan]: a whole table, where some keys have several shards
 //!                               [table]      where a collection lies, and what its requests carry
 //! ```
 //!
 //! [`Service`] answers calls and knows no socket; [`Server`] puts it behind a port. What a request may do is decided by
 //! `dynashard-core`, its text is put together by `dynashard-expression`, and DynamoDB judges it.
 //!
-//! Keys of several shards, and those that are being resharded, are served like others, but for scans and queries of indexes by
-//! another key than the table's, which are refused.
+//! Keys of several shards, and those that are being resharded, are served like others.
 
 mod batches;
 mod call;
 mod clients;
+mod cursor;
 mod document;
 mod evaluation;
 mod guard;
@@ -30,6 +31,7 @@ mod outcome;
 mod pages;
 mod parameters;
 mod refusal;
+mod scan;
 mod server;
 mod service;
 mod shapes;
@@ -40,6 +42,7 @@ mod terms;
 mod transactions;
 mod upstream;
 mod value;
+mod whole;
 
 pub use call::{Answer, Call};
 pub use dynashard_wire::signature::User;

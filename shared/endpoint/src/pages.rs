@@ -8,14 +8,15 @@ use dynashard_keys::{PartitionKey, RESERVED_PREFIX};
 use serde_json::Value;
 
 use crate::call::{Answer, Call};
+use crate::cursor::{Position, end_at, start_at};
 use crate::document::Members;
 use crate::guard::{Shows, Unasked, page_showing_own};
-use crate::indexes;
 use crate::items::{Attempt, attempts, own_words};
 use crate::refusal::Refusal;
-use crate::sharded;
 use crate::table::ManagedTable;
 use crate::upstream::{Upstream, deadline, refused};
+use crate::whole::{Counted, Found};
+use crate::{indexes, scan, sharded};
 
 /// What a page stands on.
 enum Ground {
@@ -23,6 +24,8 @@ enum Ground {
     Collection(PartitionKey, NativeTerms),
     /// The table as a whole, no collection of which was ever listed.
     Table(Lease),
+    /// The table as a whole, where some collections are listed.
+    Listed,
 }
 
 /// `Query` and `Scan`, of the table and of its indexes.
@@ -36,21 +39,26 @@ pub(crate) async fn page(
     // Of an index the key condition may name the partition key of the table, too.
     let queried = queried(table, &body);
     let partition = queried.map_or(Ok(None), ManagedTable::partition)?;
+    let is_of_index = body.contains_key("IndexName");
     let shows = match operation {
         // An index need not project what is ours, and nothing is in it that was moved.
-        _ if body.contains_key("IndexName") && partition.is_some() => Shows::AsItIs,
-        _ if body.contains_key("IndexName") => Shows::Keys,
-        "Scan" => Shows::OwnerToo,
+        _ if is_of_index && partition.is_some() => Shows::AsItIs,
+        _ if is_of_index => Shows::Keys,
+        "Scan" => Shows::Whole,
         _ => Shows::Generations,
     };
     if partition.is_none() && (queried.is_some() || shows == Shows::Generations) {
         return refused_by_dynamodb(upstream, call).await;
     }
     let deadline = deadline(table);
-    let (partition, body) = (&partition, &body);
+    let position = if shows == Shows::Whole { Position::of(table, &body)? } else { None };
+    let (partition, body, position) = (&partition, &body, &position);
     attempts(table, deadline, || async move {
+        if let Some(position) = position {
+            return scan::listed(upstream, table, body, position.clone(), deadline).await;
+        }
         let Some(ground) = ground(table, partition.as_ref(), deadline).await? else {
-            if let Some(partition) = partition.as_ref().filter(|_| body.contains_key("IndexName")) {
+            if let Some(partition) = partition.as_ref().filter(|_| is_of_index) {
                 return indexes::query(upstream, table, call, body, partition, deadline).await;
             }
             return sharded::query(upstream, table, body, deadline).await;
@@ -59,7 +67,7 @@ pub(crate) async fn page(
         if let Ground::Collection(partition, terms) = &ground {
             query_at(table, &mut body, partition, terms)?;
         }
-        start_at(table, &mut body, deadline).await?;
+        start_at(table, &mut body)?;
         let unasked = page_showing_own(table, &mut body, ground.generation(), shows)?;
         let sent = Value::Object(body).to_string().into_bytes();
         let answer = upstream.exchange(operation, sent, None).await.map(Answer::from);
@@ -67,7 +75,7 @@ pub(crate) async fn page(
         if !answer.is_success() {
             return own_words(upstream, call, answer).await.map(Attempt::Answered);
         }
-        Ok(shown(table, &ground, answer, unasked))
+        shown(upstream, table, (&ground, shows), answer, unasked, deadline).await
     })
     .await
 }
@@ -86,14 +94,16 @@ impl Ground {
     fn generation(&self) -> u64 {
         match self {
             Self::Collection(_, terms) => terms.generation.get(),
-            Self::Table(_) => 0,
+            Self::Table(_) | Self::Listed => 0,
         }
     }
 
-    fn lease(&self) -> Lease {
+    /// The lease that a page has to come within. What is listed is looked up behind it.
+    fn lease(&self) -> Option<Lease> {
         match self {
-            Self::Collection(_, terms) => terms.lease,
-            Self::Table(lease) => *lease,
+            Self::Collection(_, terms) => Some(terms.lease),
+            Self::Table(lease) => Some(*lease),
+            Self::Listed => None,
         }
     }
 }
@@ -109,15 +119,9 @@ async fn ground(
         let terms = terms.map_err(|error| Refusal::of(&error))?;
         return Ok(terms.map(|terms| Ground::Collection(partition.clone(), terms)));
     }
-    match table.requests().terms_of_all(deadline).await {
-        Ok(Some(lease)) => Ok(Some(Ground::Table(lease))),
-        Ok(None) => Err(Refusal::validation(format!(
-            "dynashard: a partition key of the table {} is listed, since it has or had several shards, or settings of its own, and \
-             scans and queries of indexes by another key are served before that alone; use the HTTP API, or `dynashard export`",
-            table.name()
-        ))),
-        Err(error) => Err(Refusal::of(&error)),
-    }
+    let lease = table.requests().terms_of_all(deadline).await;
+    let lease = lease.map_err(|error| Refusal::of(&error))?;
+    Ok(Some(lease.map_or(Ground::Listed, Ground::Table)))
 }
 
 /// The value that a query demands of the partition key.
@@ -135,26 +139,6 @@ fn queried<'a>(table: &ManagedTable, body: &'a Members) -> Option<&'a Value> {
     let resolve = |placeholder: &str| Some(names?.get(placeholder)?.as_str()?.to_owned());
     let placeholder = equality(text, name, resolve)?;
     body.get("ExpressionAttributeValues")?.get(placeholder)
-}
-
-/// Has a page begin behind the item at which the page before it ended, where DynamoDB holds that.
-async fn start_at(
-    table: &ManagedTable,
-    body: &mut Members,
-    deadline: Deadline,
-) -> Result<(), Refusal> {
-    let start = body.get_mut("ExclusiveStartKey").and_then(Value::as_object_mut);
-    let Some(start) = start else { return Ok(()) };
-    // The item that says whose the table is lies under its own key.
-    let key = start.get(table.partition_key_name()).and_then(|value| value.get("S")?.as_str());
-    if key.is_some_and(|key| key.starts_with(RESERVED_PREFIX)) {
-        return Ok(());
-    }
-    if let Some(partition) = table.partition_of(start)? {
-        let terms = table.terms(&partition, deadline).await?;
-        table.put_at(start, &terms);
-    }
-    Ok(())
 }
 
 /// Has a query be where DynamoDB holds the collection.
@@ -187,37 +171,51 @@ fn query_at(
     )))
 }
 
-/// The page without what is ours.
-fn shown(table: &ManagedTable, ground: &Ground, answer: Answer, unasked: Unasked) -> Attempt {
-    if !ground.lease().is_live(table.requests().now()) {
-        return Attempt::Again;
+/// The page without what is ours, and of a table as a whole without what its listed collections hold elsewhere.
+async fn shown(
+    upstream: &Upstream,
+    table: &ManagedTable,
+    (ground, shows): (&Ground, Shows),
+    answer: Answer,
+    unasked: Unasked,
+    deadline: Deadline,
+) -> Result<Attempt, Refusal> {
+    if ground.lease().is_some_and(|lease| !lease.is_live(table.requests().now())) {
+        return Ok(Attempt::Again);
     }
     let mut members = answer.members();
-    let mut is_behind = false;
-    let mut hidden = 0_u64;
-    if let Some(items) = members.get_mut("Items").and_then(Value::as_array_mut) {
-        items.retain_mut(|item| {
-            let Some(item) = item.as_object_mut() else { return true };
-            let key = item.get(table.partition_key_name()).and_then(|key| key["S"].as_str());
-            let is_ours = key.is_some_and(|key| key.starts_with(RESERVED_PREFIX));
-            let is_owner = item.contains_key(OWNER_ID) || is_ours;
-            let shown = table.shown(item);
-            is_behind |= shown.generation > ground.generation();
-            if unasked.keys {
-                item.remove(table.partition_key_name());
+    let items = members.get_mut("Items").and_then(Value::as_array_mut).map(std::mem::take);
+    let items = items.unwrap_or_default();
+    let returned = items.len();
+    let mut found = Vec::with_capacity(returned);
+    for item in items {
+        let Value::Object(mut item) = item else { continue };
+        let at = item.get(table.partition_key_name()).and_then(|key| key["S"].as_str());
+        let at = at.unwrap_or_default().to_owned();
+        let is_owner = item.contains_key(OWNER_ID) || at.starts_with(RESERVED_PREFIX);
+        let shown = table.shown(&mut item);
+        if shown.generation > ground.generation() && ground.lease().is_some() {
+            match ground {
+                Ground::Collection(partition, _) => table.requests().forget(partition),
+                _ => table.requests().forget_all(),
             }
-            let is_hidden = is_owner || shown.is_marker;
-            hidden += u64::from(is_hidden);
-            !is_hidden
-        });
-    }
-    if is_behind {
-        match ground {
-            Ground::Collection(partition, _) => table.requests().forget(partition),
-            Ground::Table(_) => table.requests().forget_all(),
+            return Ok(Attempt::Again);
         }
-        return Attempt::Again;
+        if !is_owner && !shown.is_marker {
+            found.push(Found { item, at, generation: shown.generation });
+        }
     }
+    if matches!(ground, Ground::Listed) {
+        let counted = match shows {
+            Shows::Whole => Counted::OfUnlisted,
+            _ => Counted::AtHome,
+        };
+        match counted.of(upstream, table, found, deadline).await? {
+            Some(counted) => found = counted,
+            None => return Ok(Attempt::Again),
+        }
+    }
+    let hidden = u64::try_from(returned - found.len()).unwrap_or_default();
     for count in ["Count", "ScannedCount"] {
         if let Some(counted) = members.get(count).and_then(Value::as_u64) {
             members.insert(count.to_owned(), counted.saturating_sub(hidden).into());
@@ -225,9 +223,22 @@ fn shown(table: &ManagedTable, ground: &Ground, answer: Answer, unasked: Unasked
     }
     if unasked.items {
         members.remove("Items");
+    } else if members.contains_key("Items") {
+        let items = found.into_iter().map(|Found { mut item, .. }| {
+            for name in &unasked.keys {
+                item.remove(name);
+            }
+            Value::Object(item)
+        });
+        members.insert("Items".to_owned(), items.collect::<Vec<_>>().into());
     }
-    if let Some(key) = members.get_mut("LastEvaluatedKey").and_then(Value::as_object_mut) {
-        table.name_logically(key);
+    match members.get_mut("LastEvaluatedKey").and_then(Value::as_object_mut) {
+        Some(key) => end_at(table, key),
+        None if matches!(ground, Ground::Listed) && shows == Shows::Whole => {
+            let key = Position::Behind(None).key(table);
+            members.insert("LastEvaluatedKey".to_owned(), key.into());
+        }
+        None => {}
     }
-    Attempt::Answered(answer.with_body(members))
+    Ok(Attempt::Answered(answer.with_body(members)))
 }

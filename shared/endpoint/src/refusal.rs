@@ -1,6 +1,6 @@
 //! What the endpoint answers itself, in DynamoDB's words and shapes where it has them.
 
-use dynashard_core::{Error, Kind, quoted};
+use dynashard_core::{Error, Kind};
 use serde_json::json;
 
 use crate::call::Answer;
@@ -49,15 +49,6 @@ impl Refusal {
     pub(crate) fn looped() -> Self {
         let message = "dynashard: the request came from an endpoint such as this one, which is to ask DynamoDB: give it --upstream";
         Self { status: 508, ..Self::internal(message) }
-    }
-
-    /// What cannot be served of a collection of several shards.
-    pub(crate) fn sharded(partition: &str) -> Self {
-        let name = quoted(partition);
-        Self::validation(format!(
-            "dynashard: the partition key {name} has several shards, or is being resharded, and the endpoint does not serve this \
-             for such a key; use the HTTP API"
-        ))
     }
 
     /// What the core says.

@@ -1,4 +1,4 @@
-//! The queries that DynamoDB has taken.
+//! The requests for pages that DynamoDB has taken.
 
 use std::num::NonZeroUsize;
 
@@ -22,12 +22,12 @@ pub(crate) struct Shape(u64);
 const REMEMBERED: NonZeroUsize = NonZeroUsize::new(1_024).expect("not zero");
 
 impl Shape {
-    /// The shape of a query whose limit is a valid one, and whose start, if it has one, lies in its range.
-    pub(crate) fn of(body: &Members) -> Self {
+    /// The shape of a request for a page whose limit is a valid one, and whose start, if it has one, lies in its range.
+    pub(crate) fn of(operation: &str, body: &Members) -> Self {
         let varies = |name: &String| name == "ExclusiveStartKey" || name == "Limit";
         let rest = body.iter().filter(|(name, _)| !varies(name));
         let rest = rest.map(|(name, value)| (name.clone(), value.clone()));
-        let rest = Value::Object(rest.collect()).to_string();
+        let rest = format!("{operation} {}", Value::Object(rest.collect()));
         Self(xxh64(rest.as_bytes(), 0))
     }
 }

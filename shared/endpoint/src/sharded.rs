@@ -6,7 +6,7 @@ use dynashard_core::ports::{Consistency, SortRange};
 use dynashard_core::query::{DEFAULT_LIMIT, MAX_LIMIT, PageBudget, Query};
 use dynashard_core::{Deadline, StoredItem};
 use dynashard_expression::{KeyCondition, KeyRange};
-use dynashard_keys::{PartitionKey, SortKey, SortKeyType};
+use dynashard_keys::{PartitionKey, SortKey};
 use serde_json::{Value, json};
 
 use crate::call::Answer;
@@ -29,7 +29,59 @@ pub(crate) async fn query(
 ) -> Result<Attempt, Refusal> {
     let page =
         |asked: Asked| async move { asked.page(table, deadline).await.map(Attempt::Answered) };
-    judged(upstream, body, Asked::of(table, body), page).await
+    judged(upstream, ("Query", body), Asked::of(table, body), page).await
+}
+
+/// Takes what a query finds into a page, in order. Says whether something may follow, if the page is over before the query is.
+pub(crate) async fn read<K>(
+    table: &ManagedTable,
+    mut query: Query,
+    evaluation: &Evaluation,
+    page: &mut Page<K>,
+    place: impl Fn(SortKey) -> Option<K>,
+    deadline: Deadline,
+) -> Result<ControlFlow<bool>, Refusal> {
+    let schema = table.requests().schema();
+    let partition = query.partition.clone();
+    let size = |sort: &SortKey, item: &StoredItem| {
+        stored::size(schema, &partition, sort, &item.attributes)
+    };
+    let first = usize::try_from(DEFAULT_LIMIT).unwrap_or(usize::MAX);
+    loop {
+        let wanted = evaluation.wanted(page, first);
+        query.limit = u32::try_from(wanted).unwrap_or(u32::MAX).clamp(1, MAX_LIMIT);
+        // With room for the item that the page ends before, so that it is not asked for by itself.
+        let budget = PageBudget { max_bytes: page.room() + MAX_ITEM_BYTES, measure: &size };
+        let read = table.requests().query(&query, budget, deadline).await;
+        let read = read.map_err(|error| Refusal::of(&error))?;
+        page.consumed_rcu += read.consumed_rcu;
+        for (sort, item) in read.items {
+            let bytes = size(&sort, &item);
+            let item = stored::item(stored::key(schema, &partition, &sort), item);
+            let Some(place) = place(sort) else { return Ok(ControlFlow::Break(false)) };
+            let is_over = evaluation.take(page, place, item, bytes);
+            if is_over.is_break() {
+                return Ok(is_over);
+            }
+        }
+        if read.cursor.is_none() {
+            return Ok(ControlFlow::Continue(()));
+        }
+        query.cursor = read.cursor;
+    }
+}
+
+/// What a page of the table has consumed, if its client has asked for that.
+pub(crate) fn consumed(table: &ManagedTable, asked: Option<&str>, units: f64) -> Option<Value> {
+    let mut consumed = json!({ "TableName": table.name(), "CapacityUnits": units });
+    match asked {
+        Some("TOTAL") => Some(consumed),
+        Some("INDEXES") => {
+            consumed["Table"] = json!({ "CapacityUnits": units });
+            Some(consumed)
+        }
+        _ => None,
+    }
 }
 
 /// The largest item (DynamoDB Developer Guide, "Quotas").
@@ -66,8 +118,7 @@ impl Asked {
         }
         let ascending = flag(body, "ScanIndexForward")?.unwrap_or(true);
         let is_strong = flag(body, "ConsistentRead")?.unwrap_or(false);
-        let sort_keys = table.requests().schema().sort_key_type;
-        let (range, excluded) = sort_range(condition.of(table.sort_key_name()), sort_keys)
+        let (range, excluded) = sort_range(table, condition.of(table.sort_key_name()))
             .ok_or_else(|| not_understood("its range of sort keys is none"))?;
         let start = match body.get("ExclusiveStartKey") {
             None => excluded.clone().filter(|_| match range {
@@ -98,69 +149,25 @@ impl Asked {
 
     /// Reads the page.
     async fn page(&self, table: &ManagedTable, deadline: Deadline) -> Result<Answer, Refusal> {
+        let mut page = Page::default();
+        // What is excluded is the last of its range.
+        let place = |sort: SortKey| (self.excluded.as_ref() != Some(&sort)).then_some(sort);
+        let query = self.query.clone();
+        let read = read(table, query, &self.evaluation, &mut page, place, deadline).await?;
+        let last = page.last.as_ref().filter(|_| read == ControlFlow::Break(true));
         let schema = table.requests().schema();
-        let size = |sort: &SortKey, item: &StoredItem| {
-            stored::size(schema, &self.query.partition, sort, &item.attributes)
-        };
-        let first = usize::try_from(DEFAULT_LIMIT).unwrap_or(usize::MAX);
-        let (mut page, mut consumed_rcu) = (Page::default(), 0.0);
-        let mut query = self.query.clone();
-        loop {
-            let wanted = self.evaluation.wanted(&page, first);
-            query.limit = u32::try_from(wanted).unwrap_or(u32::MAX).clamp(1, MAX_LIMIT);
-            // With room for the item that the page ends before, so that it is not asked for by itself.
-            let budget = PageBudget { max_bytes: page.room() + MAX_ITEM_BYTES, measure: &size };
-            let read = table.requests().query(&query, budget, deadline).await;
-            let read = read.map_err(|error| Refusal::of(&error))?;
-            consumed_rcu += read.consumed_rcu;
-            for (sort, item) in read.items {
-                // It is the last of its range.
-                if self.excluded.as_ref() == Some(&sort) {
-                    return Ok(self.answer(table, page, false, consumed_rcu));
-                }
-                let bytes = size(&sort, &item);
-                let item = stored::item(stored::key(schema, &self.query.partition, &sort), item);
-                let is_over = self.evaluation.take(&mut page, sort, item, bytes);
-                if let ControlFlow::Break(ends_early) = is_over {
-                    return Ok(self.answer(table, page, ends_early, consumed_rcu));
-                }
-            }
-            if read.cursor.is_none() {
-                return Ok(self.answer(table, page, false, consumed_rcu));
-            }
-            query.cursor = read.cursor;
-        }
-    }
-
-    fn answer(
-        &self,
-        table: &ManagedTable,
-        page: Page<SortKey>,
-        ends_early: bool,
-        consumed_rcu: f64,
-    ) -> Answer {
-        let schema = table.requests().schema();
-        let last = page.last.as_ref().filter(|_| ends_early);
         let last = last.map(|last| stored::key(schema, &self.query.partition, last));
-        let mut consumed = json!({ "TableName": table.name(), "CapacityUnits": consumed_rcu });
-        let consumed = match self.capacity.as_deref() {
-            Some("TOTAL") => Some(consumed),
-            Some("INDEXES") => {
-                consumed["Table"] = json!({ "CapacityUnits": consumed_rcu });
-                Some(consumed)
-            }
-            _ => None,
-        };
-        self.evaluation.answer(page, last, consumed)
+        let consumed = consumed(table, self.capacity.as_deref(), page.consumed_rcu);
+        Ok(self.evaluation.answer(page, last, consumed))
     }
 }
 
 /// Which sort keys a client asks for, and the bound of that range if it is not asked for itself. `None` of what DynamoDB refuses.
 fn sort_range(
+    table: &ManagedTable,
     range: Option<&KeyRange>,
-    sort_keys: SortKeyType,
 ) -> Option<(SortRange, Option<SortKey>)> {
-    let key = |value: &Value| sort_key(value, sort_keys);
+    let key = |value: &Value| table.sort_key(value);
     let range = match range {
         None => SortRange::All,
         Some(KeyRange::Equal(value)) => SortRange::Between(key(value)?, key(value)?),
@@ -191,12 +198,5 @@ fn start_key(table: &ManagedTable, partition: &PartitionKey, start: &Value) -> O
     let start = start.as_object().filter(|members| members.len() == 2)?;
     let of_collection = table.partition_of(start).ok()?.as_ref() == Some(partition);
     let sort = start.get(table.sort_key_name()).filter(|_| of_collection)?;
-    sort_key(sort, table.requests().schema().sort_key_type)
-}
-
-fn sort_key(value: &Value, sort_keys: SortKeyType) -> Option<SortKey> {
-    let text = value.as_object().filter(|members| members.len() == 1)?;
-    let text = text.get(sort_keys.as_str())?.as_str()?;
-    let text = if sort_keys == SortKeyType::Number { text.trim() } else { text };
-    SortKey::parse(text, sort_keys).ok()
+    table.sort_key(sort)
 }

@@ -1,8 +1,9 @@
 //! A managed table: where its collections lie, and what of an item is ours.
 
 use dynashard_aws::attributes::{FORWARDED, GENERATION, VERSION};
-use dynashard_core::ports::{Existing, NativeTerms};
-use dynashard_core::{Deadline, Generation, NativeRequests, Version};
+use dynashard_aws_operator::Operator;
+use dynashard_core::ports::{CollectionCatalog, Existing, ListPage, NativeTerms};
+use dynashard_core::{Deadline, Directory, Generation, NativeRequests, Version};
 use dynashard_keys::{
     ItemKey, PartitionKey, PhysicalPartitionKey, RESERVED_PREFIX, SortKey, SortKeyType,
 };
@@ -16,6 +17,7 @@ use crate::refusal::Refusal;
 pub struct ManagedTable {
     name: String,
     metadata_table: String,
+    catalog: Box<dyn CollectionCatalog>,
     requests: NativeRequests,
     indexes: Indexes,
 }
@@ -30,9 +32,21 @@ pub(crate) struct Shown {
 }
 
 impl ManagedTable {
-    /// The table of this name, whose collections are listed in this metadata table.
-    pub fn new(name: String, metadata_table: String, requests: NativeRequests) -> Self {
-        Self { name, metadata_table, requests, indexes: Indexes::default() }
+    /// The table of this name, whose collections are listed in this metadata table. `directory` is what is known of them.
+    pub fn new(
+        operator: &Operator,
+        name: &str,
+        metadata_table: &str,
+        directory: Directory,
+    ) -> Self {
+        let catalog = operator.records(metadata_table, &directory.settings().schema);
+        Self {
+            name: name.to_owned(),
+            metadata_table: metadata_table.to_owned(),
+            catalog: Box::new(catalog),
+            requests: NativeRequests::new(directory),
+            indexes: Indexes::default(),
+        }
     }
 
     /// Its name.
@@ -94,17 +108,14 @@ impl ManagedTable {
         }
     }
 
-    /// What a request on this collection carries.
-    pub(crate) async fn terms(
+    /// One page of the collections that are listed, from behind this key of the metadata table.
+    pub(crate) async fn collections(
         &self,
-        partition: &PartitionKey,
+        after: Option<&str>,
         deadline: Deadline,
-    ) -> Result<NativeTerms, Refusal> {
-        match self.requests.terms(partition, deadline).await {
-            Ok(Some(terms)) => Ok(terms),
-            Ok(None) => Err(Refusal::sharded(partition.as_str())),
-            Err(error) => Err(Refusal::of(&error)),
-        }
+    ) -> Result<ListPage<PartitionKey>, Refusal> {
+        let page = self.requests.collections(&*self.catalog, after, deadline).await;
+        page.map_err(|error| Refusal::of(&error))
     }
 
     /// The partition key as DynamoDB takes it.

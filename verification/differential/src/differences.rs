@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use serde_json::{Map, Value};
 
-use crate::exchange::Exchange;
+use crate::exchange::{Exchange, is_of_all_keys};
 use crate::side::{Answer, Setting};
 use crate::table::{GLOBAL_INDEX, LOOKALIKE};
 
@@ -137,16 +137,18 @@ pub const DIFFERENCES: &[Difference] = &[
     },
     Difference {
         name: "pages of all keys",
-        what: "A Scan, and a Query of an index that does not name the partition key of the table, are refused",
+        what: "A Scan shows the items of keys that are listed behind all others, and reads and counts them twice. One that is \
+               first listed meanwhile may come twice. An index that does not name the partition key of the table shows its \
+               entries in another order. Pages end elsewhere, and a `LastEvaluatedKey` need not name an item",
         when: "once any key was listed: it has or had several shards, or was given settings of its own",
-        what_to_do: "The HTTP API, or `dynashard export`",
+        what_to_do: "Page to the end",
         settings: &Setting::GROWN,
         permits: Some(pages_of_all_keys),
     },
     Difference {
         name: "indexes while moving",
-        what: "A Query of an index that names the partition key of the table may show an item that is moved between two of its \
-               requests twice, in an older form, or for milliseconds not at all, also one that is strongly consistent",
+        what: "An index may show an item that is moved between two requests of a Query or Scan twice, in an older form, or for \
+               milliseconds not at all, also one that is strongly consistent",
         when: MOVING,
         what_to_do: "Read the table",
         settings: &[Setting::Move, Setting::Forward],
@@ -496,10 +498,15 @@ fn long_expressions(exchange: &Exchange) -> bool {
     is_long && is_refused_by_other(exchange)
 }
 
+/// All pages together have what the plain side's have, in some order.
 fn pages_of_all_keys(exchange: &Exchange) -> bool {
-    let is_of_table = exchange.operation == "Scan"
-        || exchange.operation == "Query" && exchange.request["IndexName"] == GLOBAL_INDEX;
-    is_of_table && is_own_refusal(exchange)
+    let mut both = exchange.clone();
+    for answer in [&mut both.plain, &mut both.other] {
+        for name in ["Pages", "ScannedCount"] {
+            answer.body.as_object_mut().and_then(|members| members.remove(name));
+        }
+    }
+    is_of_all_keys(&exchange.operation, &exchange.request) && is_same_page(&both)
 }
 
 fn values_of_the_partition_key(exchange: &Exchange) -> bool {

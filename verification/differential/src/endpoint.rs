@@ -8,7 +8,7 @@ use bytes::Bytes;
 use dynashard_aws_operator::{Operator, RawClient};
 use dynashard_core::ports::{RecordStore, StoreError};
 use dynashard_core::{
-    CollectionMetadata, Generation, KeyHash, NativeRequests, Owner, Phase, Settings, TableSchema,
+    CollectionMetadata, Generation, KeyHash, Owner, Phase, Settings, TableSchema,
 };
 use dynashard_endpoint::{Call, ManagedTable, Service, ServiceOptions};
 use dynashard_keys::{PartitionKey, Placement, Separator, ShardCount, SortKeyType};
@@ -119,8 +119,7 @@ async fn service(
     let new = || {
         let settings = Settings { schema: schema.clone(), ..Settings::default() };
         let directory = operator.directory(TABLE, metadata_table, settings).pinning();
-        let requests = NativeRequests::new(directory);
-        let table = ManagedTable::new(TABLE.to_owned(), metadata_table.to_owned(), requests);
+        let table = ManagedTable::new(&operator, TABLE, metadata_table, directory);
         Service::new(RawClient::new(&operator, &url), vec![table], ServiceOptions::default())
     };
     let service = new();

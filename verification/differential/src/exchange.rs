@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value};
 
 use crate::side::{Answer, Setting};
+use crate::table::GLOBAL_INDEX;
 
 /// An operation and its two answers, after what DynamoDB leaves open is brought into one order.
 #[derive(Debug, Clone)]
@@ -90,6 +91,11 @@ impl Answer {
         let full = self.body.get("__type").and_then(Value::as_str).unwrap_or_default();
         full.rsplit('#').next().unwrap_or_default()
     }
+}
+
+/// Whether it asks for a page of the whole table, or of an index by another key than the table's.
+pub(crate) fn is_of_all_keys(operation: &str, request: &Value) -> bool {
+    operation == "Scan" || operation == "Query" && request["IndexName"] == GLOBAL_INDEX
 }
 
 /// A message without what it quotes, lists or counts.

@@ -7,9 +7,9 @@ use std::io;
 use serde_json::{Value, json};
 
 use crate::differences::{DIFFERENCES, permitted};
-use crate::exchange::Exchange;
+use crate::exchange::{Exchange, is_of_all_keys};
 use crate::program::{Program, Step};
-use crate::side::{Setting, Side};
+use crate::side::{Answer, Setting, Side};
 use crate::table::{LOOKALIKE, PARTITIONS, TABLE};
 
 /// The side that is right by definition, and the one that is tested.
@@ -86,32 +86,41 @@ pub async fn run(
     Ok(failures)
 }
 
-/// What asks for all items. A table of which keys have several shards is not scanned.
+/// What asks for all items. Where keys have several shards, a query of each shows their order, too.
 fn whole(setting: Setting) -> Vec<Step> {
     let step =
         |operation: &str, body| Step { operation: operation.to_owned(), body, goes_on: false };
+    let scan = step("Scan", json!({ "TableName": TABLE, "ConsistentRead": true }));
     if setting == Setting::Cold {
-        return vec![step("Scan", json!({ "TableName": TABLE, "ConsistentRead": true }))];
+        return vec![scan];
     }
     let query = |partition| {
         let body = json!({ "TableName": TABLE, "ConsistentRead": true, "KeyConditionExpression": "pk = :p",
                            "ExpressionAttributeValues": { ":p": { "S": partition } } });
         step("Query", body)
     };
-    PARTITIONS.into_iter().chain([LOOKALIKE]).map(query).collect()
+    PARTITIONS.into_iter().chain([LOOKALIKE]).map(query).chain([scan]).collect()
 }
 
 async fn exchange(step: &Step, run: u64, sides: Sides<'_>, before: Option<&Exchange>) -> Exchange {
-    let for_plain = step.request(run, before.map(|before| &before.plain.body));
-    let for_other = step.request(run, before.map(|before| &before.other.body));
-    let mut plain = sides.plain.call(&step.operation, &for_plain).await;
-    let mut other = sides.other.call(&step.operation, &for_other).await;
+    let mut for_plain = step.request(run, before.map(|before| &before.plain.body));
+    let mut for_other = step.request(run, before.map(|before| &before.other.body));
+    // Where keys have several shards, each side ends a page of all keys elsewhere.
+    let is_whole = sides.setting != Setting::Cold && is_of_all_keys(&step.operation, &for_plain);
+    if is_whole {
+        drop_part(&mut for_plain);
+        drop_part(&mut for_other);
+    }
+    let mut plain = ask(sides.plain, &step.operation, &for_plain, is_whole).await;
+    let mut other = ask(sides.other, &step.operation, &for_other, is_whole).await;
     // DynamoDB refuses a batch as a whole. Whether the other side does shows in what is there.
     if step.operation == "BatchWriteItem" && plain.status == 400 && other.status == 400 {
         for (side, answer) in [(sides.plain, &mut plain), (sides.other, &mut other)] {
             let mut left = Vec::new();
             for all in whole(sides.setting) {
-                left.push(side.call(&all.operation, &all.body).await.body["Items"].clone());
+                let is_whole = sides.setting != Setting::Cold;
+                let mut found = ask(side, &all.operation, &all.body, is_whole).await;
+                left.push(found.body["Items"].take());
             }
             if let Value::Object(members) = &mut answer.body {
                 members.insert("Left".to_owned(), Value::Array(left));
@@ -119,6 +128,51 @@ async fn exchange(step: &Step, run: u64, sides: Sides<'_>, before: Option<&Excha
         }
     }
     Exchange::new(sides.setting, &step.operation, for_plain, plain, other)
+}
+
+/// Has a request ask for everything.
+fn drop_part(request: &mut Value) {
+    // The engine takes a key of another segment for the beginning of a page, which DynamoDB refuses.
+    for name in ["Limit", "ExclusiveStartKey", "Segment", "TotalSegments"] {
+        member(request, name);
+    }
+}
+
+/// The answer of a side, or all of its pages as one, with how many they are.
+async fn ask(side: &dyn Side, operation: &str, request: &Value, is_whole: bool) -> Answer {
+    let mut all = side.call(operation, request).await;
+    if !is_whole || all.status != 200 {
+        return all;
+    }
+    let (mut request, mut pages) = (request.clone(), 1);
+    while let Some(last) = member(&mut all.body, "LastEvaluatedKey") {
+        request["ExclusiveStartKey"] = last;
+        let mut page = side.call(operation, &request).await;
+        if page.status != 200 {
+            return page;
+        }
+        pages += 1;
+        if let (Some(Value::Array(items)), Some(Value::Array(more))) =
+            (all.body.get_mut("Items"), member(&mut page.body, "Items"))
+        {
+            items.extend(more);
+        }
+        for name in ["Count", "ScannedCount"] {
+            let counted = all.body[name].as_u64().zip(page.body[name].as_u64());
+            all.body[name] = counted.map(|(before, of_page)| before + of_page).into();
+        }
+        if let Some(last) = member(&mut page.body, "LastEvaluatedKey") {
+            all.body["LastEvaluatedKey"] = last;
+        }
+    }
+    // What it took is that of the first page.
+    member(&mut all.body, "ConsumedCapacity");
+    all.body["Pages"] = pages.into();
+    all
+}
+
+fn member(body: &mut Value, name: &str) -> Option<Value> {
+    body.as_object_mut()?.remove(name)
 }
 
 impl Tally {

@@ -43,6 +43,7 @@ mod meter;
 mod observed;
 mod permissions;
 mod refusal;
+mod segments;
 mod signature;
 mod tables;
 mod tokens;
@@ -183,6 +184,7 @@ impl Endpoint {
             .check_request(&parts, || permissions::asked(&call, &self.known.tables))
             .map_err(|denied| Refusal::new(ACCESS_DENIED, denied.to_string()))?;
         let Call { operation, tables, request } = call;
+        segments::check(&operation, &body, &self.known.tables)?;
         let now = self.clock.now();
         if let Some(answer) = self.observed().insights.answer(&operation, &body, since_epoch(now)) {
             self.check_signature(&parts, now)?;

@@ -9,12 +9,11 @@ use crate::model::error::Error;
 use crate::model::lease::{Deadline, Lease, Moment};
 use crate::model::schema::TableSchema;
 use crate::model::version::Version;
-use crate::ports::{NativeGot, NativeRead, NativeTerms, NativeWrite};
+use crate::ports::{CollectionCatalog, ListPage, NativeGot, NativeRead, NativeTerms, NativeWrite};
 use crate::usecases::directory::Directory;
 use crate::usecases::native_shards::NativeShards;
 use crate::usecases::query::{PageBudget, Query, QueryPage};
 use crate::usecases::reader::Reader;
-use crate::usecases::watch::Telemetry;
 use crate::usecases::write::Among;
 use crate::usecases::writer::Writer;
 
@@ -34,16 +33,6 @@ impl NativeRequests {
             writer: Writer::new(Arc::clone(&directory)),
             reader: Reader::new(Arc::clone(&directory)),
             directory,
-        }
-    }
-
-    /// Reports to `telemetry` what comes of throttles.
-    #[must_use]
-    pub fn with_telemetry(self, telemetry: &Arc<dyn Telemetry>) -> Self {
-        Self {
-            writer: self.writer.with_telemetry(Arc::clone(telemetry)),
-            reader: self.reader.with_telemetry(Arc::clone(telemetry)),
-            ..self
         }
     }
 
@@ -128,6 +117,16 @@ impl NativeRequests {
     ) -> Result<NativeShards, Error> {
         let known = self.directory.find(partition, deadline).await?;
         Ok(NativeShards::new(known, self.schema().separator))
+    }
+
+    /// One page of all collections that are listed, in no order, from behind the key where the page before has ended.
+    pub async fn collections(
+        &self,
+        catalog: &dyn CollectionCatalog,
+        after: Option<&str>,
+        deadline: Deadline,
+    ) -> Result<ListPage<PartitionKey>, Error> {
+        self.directory.records().all(catalog, after, deadline).await
     }
 
     /// What a request on this item carries, among others of a batch or a transaction. One that is being moved is settled first as

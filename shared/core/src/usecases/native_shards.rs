@@ -51,6 +51,11 @@ impl NativeShards {
         }
     }
 
+    /// Whether the collection has metadata: it has or had several shards, or has settings of its own.
+    pub fn is_listed(&self) -> bool {
+        self.known.metadata.is_enlisted()
+    }
+
     /// No answer counts that shows a later generation.
     pub fn generation(&self) -> Generation {
         self.known.metadata.generation

@@ -59,7 +59,7 @@ pub(crate) async fn query(
             }
         }
     };
-    judged(upstream, body, Asked::of(table, index, body, partition), page).await
+    judged(upstream, ("Query", body), Asked::of(table, index, body, partition), page).await
 }
 
 /// The index of this name, `None` where DynamoDB describes none.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::{BehaviorVersion, Config, Credentials, Region};
 use dynashard_aws_operator::{Operator, RawClient};
-use dynashard_core::{NativeRequests, Settings};
+use dynashard_core::Settings;
 use dynashard_endpoint::{Access, ManagedTable, Server, Service, ServiceOptions, User};
 use http::{Request, StatusCode};
 use http_body_util::{BodyExt, Full};
@@ -177,8 +177,7 @@ async fn regression_programs_of_other_machines_were_told_why_a_table_cannot_be_w
     let url = stack.database.url();
     let unready = || {
         let directory = stack.operator.directory(MAIN, "nowhere", Settings::default());
-        let requests = NativeRequests::new(directory);
-        let table = ManagedTable::new(MAIN.to_owned(), "nowhere".to_owned(), requests);
+        let table = ManagedTable::new(&stack.operator, MAIN, "nowhere", directory);
         let client = RawClient::new(&stack.operator, url);
         Arc::new(Service::new(client, vec![table], ServiceOptions::default()))
     };

@@ -1,11 +1,9 @@
 //! What a write carries, what stays out of answers, and what is refused.
 
 use aws_sdk_dynamodb::types::ReturnValue;
-use dynashard_core::CollectionMetadata;
-use dynashard_keys::{Placement, ShardCount};
 use serde_json::{Value, json};
 
-use crate::stack::{MAIN, METADATA, OTHER, Stack, item, partition, text};
+use crate::stack::{MAIN, METADATA, OTHER, Stack, item, text};
 
 /// The item as it lies in the table.
 async fn stored(
@@ -67,23 +65,6 @@ async fn no_write_happens_to_an_item_of_a_later_generation() {
         assert_eq!(status, 503, "{answer}");
     }
     assert_eq!(stored(&stack, "a").await, before);
-    stack.database.shutdown().await;
-}
-
-/// A page of a scan could be shown twice, or none of it, when a key is resharded between two pages.
-#[tokio::test]
-async fn a_scan_is_refused_where_a_key_has_several_shards() {
-    let mut stack = Stack::start().await;
-    // The settings are pinned by the first request.
-    assert_eq!(stack.ask("Scan", json!({ "TableName": MAIN })).await.0, 200);
-    let (two, placement) = (ShardCount::new(2).expect("a count"), Placement::Xxh64);
-    let grown = CollectionMetadata::stable(partition("grown"), placement, two, 1_700_000_000);
-    stack.list(&grown).await;
-    stack.restart();
-    let (status, answer) = stack.ask("Scan", json!({ "TableName": MAIN })).await;
-    assert_eq!(status, 400, "{answer}");
-    let why = answer["message"].as_str().unwrap_or_default();
-    assert!(why.contains("several shards"), "{answer}");
     stack.database.shutdown().await;
 }
 

@@ -12,3 +12,4 @@ mod phases;
 mod requests;
 mod sharded;
 mod transactions;
+mod whole;

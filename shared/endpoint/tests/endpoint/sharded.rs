@@ -156,7 +156,7 @@ pub(crate) async fn walk(stack: &Stack, query: &Value) -> usize {
 }
 
 /// An item of many types, and of less where `n` is odd.
-fn varied(n: usize) -> Value {
+pub(crate) fn varied(n: usize) -> Value {
     let mut item = json!({
         "sk": { "S": format!("k{n:02}") },
         "n": { "N": n.to_string() },

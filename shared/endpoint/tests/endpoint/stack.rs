@@ -18,7 +18,7 @@ use aws_smithy_types::body::SdkBody;
 use dynashard_aws::ServerClock;
 use dynashard_aws_operator::{Operator, RawClient};
 use dynashard_core::ports::RecordStore;
-use dynashard_core::{CollectionMetadata, KeyHash, NativeRequests, Settings, TableSchema};
+use dynashard_core::{CollectionMetadata, KeyHash, Settings, TableSchema};
 use dynashard_endpoint::{Call, ManagedTable, Service, ServiceOptions};
 use dynashard_keys::{PartitionKey, SortKeyType};
 use dynashard_local::{DynamoDb, DynamoDbOptions, Limits};
@@ -31,6 +31,7 @@ pub(crate) const METADATA: &str = "metadata";
 pub(crate) const OTHER: &str = "other";
 pub(crate) const LOCAL_INDEX: &str = "by-s";
 pub(crate) const INVERTED_INDEX: &str = "inverted";
+pub(crate) const ATTRIBUTE_INDEX: &str = "by-text";
 
 /// The name of an index, its keys, and what it projects.
 type Index = (&'static str, [&'static str; 2], ProjectionType);
@@ -55,10 +56,11 @@ impl Stack {
         Self::start_with(sort_key_type, &[]).await
     }
 
-    /// With a local index by the attribute `s`, and a global one of the keys alone, inverted.
+    /// With a local index by the attribute `s`, a global one of the keys alone, inverted, and one by the attribute `text`.
     pub(crate) async fn start_with_indexes() -> Self {
         let inverted = (INVERTED_INDEX, ["sk", "pk"], ProjectionType::KeysOnly);
-        let indexes = [(LOCAL_INDEX, ["pk", "s"], ProjectionType::All), inverted];
+        let by_text = (ATTRIBUTE_INDEX, ["text", "sk"], ProjectionType::All);
+        let indexes = [(LOCAL_INDEX, ["pk", "s"], ProjectionType::All), inverted, by_text];
         Self::start_with(SortKeyType::String, &indexes).await
     }
 
@@ -171,7 +173,7 @@ fn service(operator: &Operator, url: &str, settings: &Settings) -> Service {
 
 fn table(operator: &Operator, name: &str, metadata: &str, settings: &Settings) -> ManagedTable {
     let directory = operator.directory(name, metadata, settings.clone()).pinning();
-    ManagedTable::new(name.to_owned(), metadata.to_owned(), NativeRequests::new(directory))
+    ManagedTable::new(operator, name, metadata, directory)
 }
 
 /// An SDK whose requests this service answers.
