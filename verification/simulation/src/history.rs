@@ -6,7 +6,7 @@ use std::time::Duration;
 use dynashard_core::{AttributeValue, Attributes, Code, Error, Kind, StoredItem, Version};
 use dynashard_keys::{ItemKey, Number};
 
-use crate::linearizability::{Call, Content, Expect, Step, Verdict, check};
+use crate::linearizability::{Call, Content, Expect, Step, Verdict, check, lines};
 use crate::network::TO_BE_PUT_RIGHT;
 use crate::scenario::EXPIRES;
 
@@ -145,14 +145,7 @@ impl History {
             match check(calls) {
                 Verdict::Linearizable => {}
                 Verdict::Impossible => {
-                    let mut calls = calls.clone();
-                    calls.sort_by_key(|call| call.begun);
-                    let lines = calls.iter().map(|call| {
-                        let (begun, ended) = (call.begun.as_secs_f64(), call.ended.as_secs_f64());
-                        let certain = if call.is_certain { "" } else { " perhaps" };
-                        format!("\n    {begun:>12.6} to {ended:>12.6}{certain} {:?}", call.step)
-                    });
-                    let lines = lines.collect::<String>();
+                    let lines = lines(calls);
                     self.violations.push(format!("{name} is not linearizable:{lines}"));
                 }
                 Verdict::Undecided => {

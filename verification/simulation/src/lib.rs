@@ -14,13 +14,14 @@
 //! - `history` is what clients saw, `linearizability` whether that can have happened, and `run` puts
 //!   it together and looks at what is left at the end.
 
+pub mod linearizability;
+
 mod clients;
 mod clock;
 mod endpoint;
 mod environment;
 mod history;
 mod kernel;
-mod linearizability;
 mod native;
 mod network;
 mod operators;

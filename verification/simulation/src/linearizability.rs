@@ -9,18 +9,21 @@ use std::time::Duration;
 
 /// What an item holds, as far as the programs of the clients go. Every write puts its own number in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) struct Content {
+pub struct Content {
     /// The write that left the item so.
-    pub(crate) writer: u64,
+    pub writer: u64,
     /// Two more attributes, each with the number of the write that set it.
-    pub(crate) fields: [Option<u64>; 2],
+    pub fields: [Option<u64>; 2],
 }
 
 /// What a call asks of the item before it does anything.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Expect {
+pub enum Expect {
+    /// Nothing.
     Anything,
+    /// That nothing is there.
     Absent,
+    /// That something is there.
     Exists,
     /// The item that this write has left.
     LeftBy(u64),
@@ -48,25 +51,31 @@ impl Expect {
 
 /// What a call did to the item, or saw of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Step {
+pub enum Step {
+    /// Puts this in place of whatever is there.
     Put(Expect, Content),
     /// Sets one field of an item that exists, or takes it away.
     Patch(Expect, u64, usize, Option<u64>),
     /// As a patch, but of nothing it makes an item.
     Update(Expect, u64, usize, Option<u64>),
+    /// Adds a number to a field, and keeps the rest. Of nothing it makes an item that no other write has left, whose writer is 0.
+    Add(Expect, usize, u64),
+    /// Takes the item away.
     Delete(Expect),
     /// It did nothing, because this did not hold.
     Refused(Expect),
+    /// It was shown this.
     Saw(Option<Content>),
 }
 
 impl Step {
     /// Whether the step can have happened to an item, or to the lack of one.
-    pub(crate) fn can_happen_to(self, item: Option<Content>) -> bool {
+    pub fn can_happen_to(self, item: Option<Content>) -> bool {
         match self {
-            Self::Put(expect, _) | Self::Delete(expect) | Self::Update(expect, ..) => {
-                expect.holds(item)
-            }
+            Self::Put(expect, _)
+            | Self::Delete(expect)
+            | Self::Update(expect, ..)
+            | Self::Add(expect, ..) => expect.holds(item),
             Self::Patch(expect, ..) => item.is_some() && expect.holds(item),
             Self::Refused(expect) => !expect.holds(item),
             Self::Saw(seen) => seen == item,
@@ -74,7 +83,7 @@ impl Step {
     }
 
     /// What is there after a step that can have happened.
-    pub(crate) fn apply(self, item: Option<Content>) -> Option<Content> {
+    pub fn apply(self, item: Option<Content>) -> Option<Content> {
         match self {
             Self::Put(_, content) => Some(content),
             Self::Patch(_, writer, field, value) => item.map(|mut patched| {
@@ -86,18 +95,24 @@ impl Step {
                 let updated = item.unwrap_or(Content { writer, fields: [None; 2] });
                 Self::Patch(expect, writer, field, value).apply(Some(updated))
             }
+            Self::Add(_, field, number) => {
+                let mut added = item.unwrap_or(Content { writer: 0, fields: [None; 2] });
+                added.fields[field] = Some(added.fields[field].unwrap_or(0) + number);
+                Some(added)
+            }
             Self::Delete(_) => None,
             Self::Refused(_) | Self::Saw(_) => item,
         }
     }
 
     /// The step if it was told that this was there.
-    pub(crate) fn of(self, item: Option<Content>) -> Self {
+    pub fn of(self, item: Option<Content>) -> Self {
         let is = Expect::Is(item);
         match self {
             Self::Put(_, content) => Self::Put(is, content),
             Self::Patch(_, writer, field, value) => Self::Patch(is, writer, field, value),
             Self::Update(_, writer, field, value) => Self::Update(is, writer, field, value),
+            Self::Add(_, field, number) => Self::Add(is, field, number),
             Self::Delete(_) => Self::Delete(is),
             Self::Refused(_) | Self::Saw(_) => self,
         }
@@ -110,16 +125,21 @@ impl Step {
 
 /// One call, from the moment at which it can have happened to the last at which it can.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Call {
-    pub(crate) begun: Duration,
-    pub(crate) ended: Duration,
+pub struct Call {
+    /// It has not happened before.
+    pub begun: Duration,
+    /// It does not happen later.
+    pub ended: Duration,
     /// Whether it has happened. Where a client does not know, it need not have.
-    pub(crate) is_certain: bool,
-    pub(crate) step: Step,
+    pub is_certain: bool,
+    /// What it did or saw.
+    pub step: Step,
 }
 
+/// What a history is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub enum Verdict {
+    /// There is an order in which they can have happened.
     Linearizable,
     /// There is no order in which the calls could have happened.
     Impossible,
@@ -132,7 +152,7 @@ const MAX_STEPS: usize = 2_000_000;
 
 /// Whether the calls on an item that did not exist can have happened one at a time.
 /// Invariants I1, I2, I3.
-pub(crate) fn check(calls: &[Call]) -> Verdict {
+pub fn check(calls: &[Call]) -> Verdict {
     let mut calls = calls.to_vec();
     calls.sort_by_key(|call| call.begun);
     let start = Node { done: Set::of(calls.len()), latest: Duration::ZERO, item: None };
@@ -155,6 +175,18 @@ pub(crate) fn check(calls: &[Call]) -> Verdict {
         stack.append(&mut next);
     }
     Verdict::Undecided
+}
+
+/// The calls in the order in which they began, a line for each.
+pub fn lines(calls: &[Call]) -> String {
+    let mut calls = calls.to_vec();
+    calls.sort_by_key(|call| call.begun);
+    let lines = calls.iter().map(|call| {
+        let (begun, ended) = (call.begun.as_secs_f64(), call.ended.as_secs_f64());
+        let certain = if call.is_certain { "" } else { " perhaps" };
+        format!("\n    {begun:>12.6} to {ended:>12.6}{certain} {:?}", call.step)
+    });
+    lines.collect()
 }
 
 /// A point of the search.
@@ -318,6 +350,22 @@ mod tests {
         let told = |before| [of_one[0], call(2, 3, update(Expect::Anything).of(before))];
         assert_eq!(check(&told(Some(content(1)))), Verdict::Linearizable);
         assert_eq!(check(&told(None)), Verdict::Impossible, "it was told of nothing");
+    }
+
+    #[test]
+    fn what_is_added_is_added_once() {
+        let add = |number| Step::Add(Expect::Anything, 1, number);
+        let saw = |field| {
+            let content = Content { fields: [Some(1), Some(field)], ..content(1) };
+            call(6, 7, Step::Saw(Some(content)))
+        };
+        let calls = [call(0, 1, put(1)), call(2, 3, add(5)), call(4, 5, add(7))];
+        assert_eq!(check(&[&calls[..], &[saw(12)]].concat()), Verdict::Linearizable);
+        assert_eq!(check(&[&calls[..], &[saw(7)]].concat()), Verdict::Impossible, "lost");
+        assert_eq!(check(&[&calls[..], &[saw(17)]].concat()), Verdict::Impossible, "doubled");
+        let of_nothing = Content { writer: 0, fields: [None, Some(5)] };
+        let saw = call(4, 5, Step::Saw(Some(of_nothing)));
+        assert_eq!(check(&[calls[1], saw]), Verdict::Linearizable);
     }
 
     #[test]
