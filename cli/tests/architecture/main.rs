@@ -29,7 +29,10 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("dynashard-aws-operator", &["dynashard-aws", "dynashard-core", "dynashard-keys"]),
     ("dynashard-testkit", &["dynashard-core", "dynashard-keys"]),
     ("dynashard-limits", &["dynashard-keys"]),
-    ("dynashard-simulation", &["dynashard-core", "dynashard-keys", "dynashard-testkit"]),
+    (
+        "dynashard-simulation",
+        &["dynashard-core", "dynashard-keys", "dynashard-streams", "dynashard-testkit"],
+    ),
     (
         "dynashard-differential",
         &[
@@ -61,6 +64,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("dynashard-local", &["dynashard-limits", "dynashard-wire"]),
     ("dynashard-wire", &[]),
     ("dynashard-expression", &["dynashard-keys"]),
+    ("dynashard-streams", &["dynashard-keys"]),
     (
         "dynashard-endpoint",
         &[
@@ -99,6 +103,7 @@ const PURE: &[&str] = &[
     "dynashard-expression",
     "dynashard-limits",
     "dynashard-planning",
+    "dynashard-streams",
 ];
 /// What one of them may use all the same: of `http` the API takes the titles of statuses.
 const EXCEPTION: (&str, &str) = ("dynashard-api", "http");

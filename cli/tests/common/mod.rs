@@ -435,7 +435,7 @@ fn fetch(url: &str) -> Value {
 
 /// Sends a request on a connection of its own and waits for the answer, whether or not the test has
 /// a runtime itself.
-fn exchange(request: Request<Full<Bytes>>) -> Result<Response<String>, String> {
+pub fn exchange(request: Request<Full<Bytes>>) -> Result<Response<String>, String> {
     static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| Runtime::new().expect("a runtime"));
     static CLIENT: LazyLock<Client<HttpConnector, Full<Bytes>>> = LazyLock::new(|| {
         Client::builder(TokioExecutor::new()).pool_max_idle_per_host(0).build_http()

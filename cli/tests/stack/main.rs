@@ -18,5 +18,6 @@ mod metrics;
 mod operator;
 mod permissions;
 mod settings;
+mod streams;
 mod tables;
 mod throttling;

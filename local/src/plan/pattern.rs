@@ -1,9 +1,9 @@
 //! Event patterns, as filters of records.
 //!
 //! Of `EventBridge`'s language this is what the application uses: a pattern names fields down to a
-//! list of values, and an event matches if each named field has one value of its list. Case counts,
-//! and numbers match as they are written ("Comparison operators for use in event patterns" in
-//! `EventBridge`'s user guide).
+//! list of values, and an event matches if each named field has one value of its list, or is there
+//! or not, as `exists` asks. Case counts, and numbers match as they are written ("Comparison operators
+//! for use in event patterns" in `EventBridge`'s user guide).
 
 use serde_json::{Map, Value};
 
@@ -47,7 +47,9 @@ fn check(pattern: &Value, path: &str) -> Result<(), String> {
         }
         Value::Array(values) => values.iter().try_for_each(|value| match value {
             Value::Array(_) => Err(format!("{path} has a list in its list")),
-            Value::Object(operator) => Err(unknown_operator(operator, path)),
+            Value::Object(operator) if exists(value).is_none() => {
+                Err(unknown_operator(operator, path))
+            }
             _ => Ok(()),
         }),
         _ => Err(format!("{path} must be an object or a list")),
@@ -63,18 +65,30 @@ fn matches(pattern: &Value, value: Option<&Value>) -> bool {
         (Value::Object(fields), value) => fields
             .iter()
             .all(|(name, field)| matches(field, value.and_then(|value| value.get(name)))),
-        (Value::Array(wanted), Some(Value::Array(items))) => {
-            items.iter().any(|item| wanted.contains(item))
+        (Value::Array(_), Some(Value::Array(items))) if !items.is_empty() => {
+            items.iter().any(|item| matches(pattern, Some(item)))
         }
-        (Value::Array(wanted), Some(value)) => wanted.contains(value),
+        (Value::Array(wanted), value) => {
+            // What is no leaf has no value, and does not exist.
+            let value = value.filter(|value| !value.is_object());
+            let is_wanted = |value: &Value| wanted.contains(value);
+            value.is_some_and(is_wanted)
+                || wanted.iter().any(|want| exists(want) == Some(value.is_some()))
+        }
         _ => false,
     }
+}
+
+/// What the operator `exists` asks for.
+fn exists(operator: &Value) -> Option<bool> {
+    operator.as_object().filter(|members| members.len() == 1)?.get("exists")?.as_bool()
 }
 
 fn unknown_operator(operator: &Map<String, Value>, path: &str) -> String {
     let names = operator.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
     format!(
-        "{path}: the local stack compares with values only, and does not know the operator {names}"
+        "{path}: the local stack compares with values, and asks whether there is one (exists); it does not know the \
+         operator {names}"
     )
 }
 
@@ -111,6 +125,26 @@ mod tests {
             (json!({ "dynamodb": { "SizeBytes": ["26"] } }), false),
             (json!({ "dynamodb": { "none": [null] } }), true),
             (json!({ "dynamodb": { "missing": [null] } }), false),
+            // Only a leaf exists.
+            (json!({ "dynamodb": { "NewImage": { "rev": { "N": [{ "exists": true }] } } } }), true),
+            (
+                json!({ "dynamodb": { "NewImage": { "rev": { "N": [{ "exists": false }] } } } }),
+                false,
+            ),
+            (json!({ "dynamodb": { "NewImage": { "rev": [{ "exists": true }] } } }), false),
+            (json!({ "dynamodb": { "NewImage": { "rev": [{ "exists": false }] } } }), true),
+            (
+                json!({ "dynamodb": { "OldImage": { "rev": { "N": [{ "exists": true }] } } } }),
+                false,
+            ),
+            (
+                json!({ "dynamodb": { "OldImage": { "rev": { "N": [{ "exists": false }] } } } }),
+                true,
+            ),
+            (
+                json!({ "dynamodb": { "OldImage": { "rev": { "N": ["8", { "exists": false }] } } } }),
+                true,
+            ),
             // One element of a list is enough.
             (json!({ "dynamodb": { "NewImage": { "tags": { "SS": ["b"] } } } }), true),
             (json!({ "dynamodb": { "NewImage": { "tags": { "SS": ["c"] } } } }), false),
@@ -138,12 +172,32 @@ mod tests {
             (r#"{"a":"b"}"#, "a must be an object or a list"),
             (r#"{"a":{"b":[]}}"#, "a.b has an empty list"),
             (r#"{"a":[["b"]]}"#, "a has a list in its list"),
-            (r#"{"a":[{"numeric":[">",1]}]}"#, "a: the local stack compares with values only"),
+            (r#"{"a":[{"numeric":[">",1]}]}"#, "a: the local stack compares with values"),
+            (r#"{"a":[{"exists":1}]}"#, "does not know the operator exists"),
             (r#"{"a":["b",{"prefix":"b"}]}"#, "does not know the operator prefix"),
             (r#"{"$or":[{"a":["b"]}]}"#, "does not know the operator $or"),
         ] {
             let problem = Pattern::parse(pattern).expect_err(pattern);
             assert!(problem.contains(expected), "{pattern}: {problem}");
+        }
+    }
+
+    /// docs/ADOPTING.md has the filter, and the vectors say what it lets through.
+    #[test]
+    fn the_filter_for_triggers_drops_markers_and_nothing_that_clients_have_done() {
+        let page = include_str!("../../../docs/ADOPTING.md");
+        let patterns = page.lines().filter_map(|line| line.trim().strip_prefix("- Pattern: '"));
+        let patterns = patterns
+            .map(|line| {
+                Pattern::parse(line.strip_suffix('\'').expect("a quote")).expect("a pattern")
+            })
+            .collect::<Vec<_>>();
+        assert_eq!(patterns.len(), 2);
+        let vectors = include_str!("../../../shared/streams/tests/records.json");
+        for vector in serde_json::from_str::<Vec<Value>>(vectors).expect("JSON") {
+            let passes = patterns.iter().any(|pattern| pattern.matches(&vector["record"]));
+            assert_eq!(passes, vector["passes_filter"] == true, "{}", vector["name"]);
+            assert!(passes || vector["logical"].is_null(), "{}", vector["name"]);
         }
     }
 }

@@ -11,6 +11,7 @@
 //!   `tables`, which are what DynamoDB holds.
 //! - `scenario` is what a seed draws before anything runs, `clients`, `queries` and `operators` are
 //!   the programs.
+//! - `triggers` is a consumer of the main table's stream, who must end with what the table holds.
 //! - `history` is what clients saw, `linearizability` whether that can have happened, and `run` puts
 //!   it together and looks at what is left at the end.
 
@@ -31,6 +32,7 @@ mod run;
 mod scenario;
 mod tables;
 mod trace;
+mod triggers;
 mod world;
 
 pub use run::{Report, run};

@@ -11,7 +11,7 @@ use crate::kernel::{Ended, Executor, Kernel, Slot};
 use crate::random::Random;
 use crate::scenario::{Mutation, Scenario};
 use crate::world::World;
-use crate::{clients, operators};
+use crate::{clients, operators, triggers};
 
 /// What one run has shown.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -101,6 +101,7 @@ fn play(world: &World, executor: &mut Executor) {
     kernel.trace(|| "from here on nothing goes wrong".to_owned());
     come_to_rest(world, executor);
     inspect(world);
+    triggers::inspect(world);
     world.history().check();
 }
 

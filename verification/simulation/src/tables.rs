@@ -129,6 +129,18 @@ impl Tables {
         cells.collect()
     }
 
+    /// What has lain under each key of the main table, one after the other, and lies there now: its stream tells of each change.
+    pub(crate) fn lives(&self) -> Vec<(PhysicalKey, Vec<Option<StoredItem>>)> {
+        let cells = self.shards.iter().flat_map(|(partition, shard)| {
+            shard.iter().map(|(sort, cell)| {
+                let key = PhysicalKey { partition: partition.clone(), sort: sort.clone() };
+                let past = cell.past.iter().map(|(item, _)| item.clone());
+                (key, past.chain([cell.committed.clone()]).collect())
+            })
+        });
+        cells.collect()
+    }
+
     /// Items that have an attribute, wherever they lie, if no transaction is under way for any home of them. DynamoDB
     /// promises no moment at which it deletes an item that has expired, so it may as well wait for those.
     pub(crate) fn expiring(&self, attribute: &str, now: Duration) -> Vec<PhysicalKey> {

@@ -231,14 +231,17 @@ fn time_to_live(table: &str, state: &TableState, found: &Result<Option<String>, 
 }
 
 const MOVES: &str = "a move of an item appears as an INSERT under another partition key, a MODIFY of the old \
-                     place into a marker (`_ds_fwd`), and later its REMOVE: let consumers skip images with \
-                     `_ds_fwd`, and take the partition key for a physical one";
+                     place into a marker, and later its REMOVE: let consumers read it as docs/ADOPTING.md says \
+                     (\"Triggers\")";
 
 fn stream(state: &TableState) -> Check {
     let Some(view) = &state.stream_view else {
         return Check::ok("stream", "the table has no stream");
     };
-    let blind = if view == "KEYS_ONLY" { "; without images they cannot tell a marker" } else { "" };
+    let blind = match view.as_str() {
+        "NEW_AND_OLD_IMAGES" => "",
+        _ => "; without new and old images they cannot tell a marker",
+    };
     Check::warning("stream", format!("the table has a stream ({view})"))
         .advise(format!("{MOVES}{blind}"))
 }
