@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use dynashard_keys::{ItemKey, PartitionKey, Placement, Separator, ShardCount, SortKey, SortKeyType};
+use dynashard_keys::{
+    ItemKey, PartitionKey, Placement, Separator, ShardCount, SortKey, SortKeyType,
+};
 use dynashard_streams::{LogicalRecord, Position, Table};
 use proptest::prelude::*;
 use proptest::sample::Index;
@@ -218,7 +220,8 @@ impl World {
 
 fn home(item: u8, count: u32) -> String {
     let partition = PartitionKey::new("EWR").expect("a key");
-    let key = ItemKey::new(partition, SortKey::parse(&item.to_string(), SortKeyType::Number).expect("a number"));
+    let sort = SortKey::parse(&item.to_string(), SortKeyType::Number).expect("a number");
+    let key = ItemKey::new(partition, sort);
     let count = ShardCount::new(count).expect("a count");
     let shard = Placement::Xxh64.home(&key, count).expect("calculated");
     key.at(shard, Placement::Xxh64, Separator::HashTilde).partition.as_str().to_owned()
