@@ -177,7 +177,7 @@ type Image = Map<String, Value>;
 /// The view of a stream that shows what items were and are.
 const BOTH_IMAGES: &str = "NEW_AND_OLD_IMAGES";
 
-/// The attributes of docs/DATA_MODEL.md, "Items".
+/// The attributes of items in `docs/DATA_MODEL.md`.
 const GENERATION: &str = "_ds_g";
 const VERSION: &str = "_ds_v";
 const FORWARDED: &str = "_ds_fwd";
