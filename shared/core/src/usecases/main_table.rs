@@ -21,7 +21,7 @@ pub(crate) async fn compare_owner(
         let why = "the owner of the main table could not be read in time";
         match (attempts.make(|| context.items().owner(), why).await?, stack_id) {
             (Some(owner), Some(own)) if owner.stack_id == own => return Ok(()),
-            (Some(owner), _) => return Err(belongs_to(&owner)),
+            (Some(owner), _) => return Err(belongs_to(&owner, context.record_store().table())),
             (None, Some(own)) if claims => {
                 let metadata_table = context.record_store().table().to_owned();
                 let owner = Owner { stack_id: own.to_owned(), metadata_table };
@@ -47,10 +47,14 @@ pub(crate) async fn fit_one_shard(context: &Context, deadline: Deadline) -> Resu
     Ok(fits_one_shard(context.attempts(deadline).make(read, why).await?))
 }
 
-fn belongs_to(owner: &Owner) -> Error {
+fn belongs_to(owner: &Owner, own_table: &str) -> Error {
+    let what = if owner.metadata_table == own_table {
+        "it was emptied or made anew: restore both tables, as they were in one second. Items"
+    } else {
+        "this is another one: its items"
+    };
     let why = format!(
-        "the main table belongs to the stack with the metadata table {:?}, and this is another one: its items would not be \
-         found, and writes would hide them",
+        "the main table belongs to the stack with the metadata table {:?}, and {what} would not be found, and writes would hide them",
         owner.metadata_table
     );
     Error::new(Code::SettingsMismatch, why)

@@ -122,6 +122,21 @@ fn regression_two_stacks_served_one_main_table() {
     assert_eq!((world.memory.contents().len(), world.memory.owned_by()), (0, Some(owner)));
 }
 
+/// The owner was compared once, so whoever ran took all collections for cold from then on, and put their items where nobody looks.
+#[test]
+fn regression_whoever_ran_took_an_emptied_metadata_table_for_its_own() {
+    let world = World::with_nothing_pinned(usual_settings());
+    let (writes, reads) = (function(&world, LEASE), world.directory_of(with_lease(LEASE)));
+    for running in [&writes, &reads] {
+        assert_eq!(find(&world, running), Ok(()));
+    }
+    world.memory.lose_metadata();
+    world.clock.advance(LEASE);
+    for running in [&reads, &writes] {
+        assert_eq!(find(&world, running), Err(Code::SettingsMismatch));
+    }
+}
+
 #[test]
 fn a_claim_whose_answer_was_lost_is_looked_up_and_that_of_another_stack_counts() {
     let world = World::with_nothing_pinned(usual_settings());

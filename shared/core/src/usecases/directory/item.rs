@@ -21,8 +21,9 @@ pub struct DirectoryLease {
     context: Context,
     /// Whether it pins its settings if none are pinned, and claims a main table that belongs to nobody.
     pins: bool,
-    /// Whether it was seen that the main table belongs to no other stack. It is looked at once.
-    owner_is_known: AtomicBool,
+    /// The id of this stack for which it was seen that the main table belongs to no other one. It is looked at once for each: where
+    /// another one is pinned, or none any more, somebody has replaced the metadata table.
+    compared: Mutex<Option<StackId>>,
     held: Mutex<Option<(Arc<DirectoryItem>, Lease)>>,
     /// Why nobody may act, and until when of `CLOCK_BOOTTIME` that is answered without another look.
     refusal: Mutex<Option<(Error, Duration)>>,
@@ -31,6 +32,10 @@ pub struct DirectoryLease {
     /// Whether it was tried to renew the present lease early.
     was_renewed_early: AtomicBool,
 }
+
+/// The id that a stack has pinned, if it has.
+#[derive(PartialEq, Eq)]
+struct StackId(Option<String>);
 
 /// For how long an environment whose settings differ answers so without another look: soon after they were
 /// put right it acts again, and until then a fleet that was deployed wrongly leaves the item to those that
@@ -42,7 +47,7 @@ impl DirectoryLease {
         Self {
             context,
             pins: false,
-            owner_is_known: AtomicBool::new(false),
+            compared: Mutex::default(),
             held: Mutex::default(),
             refusal: Mutex::default(),
             turn: AsyncMutex::new(()),
@@ -66,7 +71,7 @@ impl DirectoryLease {
     pub async fn renew_early(&self, deadline: Deadline) {
         let now = self.context.now();
         let is_due = |lease: &Lease| lease.is_fresh(now) && !lease.is_young(now);
-        if !self.lock_held().as_ref().is_some_and(|(_, lease)| is_due(lease)) {
+        if !lock(&self.held).as_ref().is_some_and(|(_, lease)| is_due(lease)) {
             return;
         }
         if let Some(_turn) = self.turn.try_lock()
@@ -105,7 +110,7 @@ impl DirectoryLease {
     /// changed, whoever changed it, and a machine whose clock is a day ahead bars no change for a day.
     pub(crate) fn epoch_secs(&self) -> u64 {
         let now = self.context.now();
-        let read = self.lock_held().as_ref().map(|(_, lease)| lease.since());
+        let read = lock(&self.held).as_ref().map(|(_, lease)| lease.since());
         let read = read.and_then(|since| Some((since.boot, since.server_secs?)));
         read.map_or(now.epoch_secs(), |(boot, secs)| secs + now.boot.saturating_sub(boot).as_secs())
     }
@@ -123,7 +128,7 @@ impl DirectoryLease {
         if let Some(fresh) = fresh() {
             return Ok(fresh);
         }
-        let refused = self.lock_refusal().clone();
+        let refused = lock(&self.refusal).clone();
         match refused.filter(|(_, until)| self.context.now().boot < *until) {
             Some((error, _)) => Err(error),
             None => self.read_now(deadline).await,
@@ -132,12 +137,12 @@ impl DirectoryLease {
 
     /// What is held, if its lease lives.
     pub(super) fn fresh(&self, now: Moment) -> Option<(Arc<DirectoryItem>, Lease)> {
-        self.lock_held().clone().filter(|(_, lease)| lease.is_fresh(now))
+        lock(&self.held).clone().filter(|(_, lease)| lease.is_fresh(now))
     }
 
     /// The directory item as it was read last, whatever has become of its lease.
     pub(super) fn last(&self) -> Option<Arc<DirectoryItem>> {
-        self.lock_held().as_ref().map(|(item, _)| Arc::clone(item))
+        lock(&self.held).as_ref().map(|(item, _)| Arc::clone(item))
     }
 
     /// The directory item as it is now.
@@ -168,20 +173,20 @@ impl DirectoryLease {
                 self.pin(&item, to_pin, deadline).await?;
                 continue;
             }
-            if !self.owner_is_known.load(Ordering::Relaxed) {
-                let stack_id = item.pinned.as_ref().and_then(|pinned| pinned.stack_id.as_deref());
+            let own = StackId(item.pinned.as_ref().and_then(|pinned| pinned.stack_id.clone()));
+            let is_compared = lock(&self.compared).as_ref() == Some(&own);
+            if !is_compared {
                 // On the heap: every future that stands on this one would carry what is needed once.
-                let compared =
-                    Box::pin(compare_owner(&self.context, stack_id, self.pins, deadline)).await;
-                compared.inspect_err(|error| {
+                let compared = compare_owner(&self.context, own.0.as_deref(), self.pins, deadline);
+                Box::pin(compared).await.inspect_err(|error| {
                     if error.code() == Code::SettingsMismatch {
                         self.refuse_all(error);
                     }
                 })?;
-                self.owner_is_known.store(true, Ordering::Relaxed);
+                *lock(&self.compared) = Some(own);
             }
             let read = (Arc::new(item), lease);
-            let mut held = self.lock_held();
+            let mut held = lock(&self.held);
             // Two reads may be answered in another order than they were begun in.
             if held.as_ref().is_none_or(|(_, held)| held.since().boot <= read.1.since().boot) {
                 self.was_renewed_early.store(false, Ordering::Relaxed);
@@ -223,7 +228,7 @@ impl DirectoryLease {
     fn refuse_all(&self, error: &Error) {
         self.drop();
         let again = self.context.now().boot + REFUSAL_TERM;
-        *self.lock_refusal() = Some((error.clone(), again));
+        *lock(&self.refusal) = Some((error.clone(), again));
     }
 
     /// The lease, if the directory lists no collection.
@@ -238,16 +243,11 @@ impl DirectoryLease {
 
     /// Forgets what is held: the directory is read again before anything stands on it.
     pub(crate) fn drop(&self) {
-        *self.lock_held() = None;
+        *lock(&self.held) = None;
     }
+}
 
-    fn lock_refusal(&self) -> MutexGuard<'_, Option<(Error, Duration)>> {
-        // Nothing panics while the lock is held.
-        self.refusal.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn lock_held(&self) -> MutexGuard<'_, Option<(Arc<DirectoryItem>, Lease)>> {
-        // Nothing panics while the lock is held.
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Nothing panics while the lock is held.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
