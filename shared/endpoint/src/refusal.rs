@@ -1,6 +1,6 @@
 //! What the endpoint answers itself, in DynamoDB's words and shapes where it has them.
 
-use dynashard_core::{Error, Kind};
+use dynashard_core::{Code, Error, Kind};
 use serde_json::json;
 
 use crate::call::Answer;
@@ -53,7 +53,12 @@ impl Refusal {
 
     /// What the core says.
     pub(crate) fn of(error: &Error) -> Self {
-        let message = format!("dynashard: {}: {}", error.code().as_str(), error.message());
+        let mut message = format!("dynashard: {}: {}", error.code().as_str(), error.message());
+        if error.code() == Code::Internal {
+            message.push_str(
+                "; see that the managed table and its metadata table exist, and that the endpoint's role may use both",
+            );
+        }
         match error.kind() {
             Kind::Unavailable | Kind::Throttled => Self::unavailable(message),
             Kind::Invalid => Self::validation(message),
@@ -78,8 +83,6 @@ impl Refusal {
 
 #[cfg(test)]
 mod tests {
-    use dynashard_core::Code;
-
     use super::*;
 
     /// A client that is told 500 takes it that the write may have happened.

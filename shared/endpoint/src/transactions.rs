@@ -24,7 +24,7 @@ use crate::upstream::{Upstream, long_deadline, refused};
 const SLOT_SECS: u64 = 500;
 
 /// How many slots a repeat may have been sent in.
-const SLOTS: u64 = 3;
+const SLOTS: usize = 3;
 
 /// The most actions of one transaction (DynamoDB API: `TransactWriteItems`).
 const MAX_ACTIONS: usize = 100;
@@ -73,14 +73,14 @@ async fn attempt(
     deadline: Deadline,
 ) -> Result<Attempt, Refusal> {
     let token = body.get("ClientRequestToken").and_then(Value::as_str);
-    let slot = first.requests().epoch_secs() / SLOT_SECS;
+    let now_secs = first.requests().epoch_secs();
     let mut absent = BTreeSet::new();
     let mut guess = 0_usize;
     'absent: loop {
         let mut mismatch = None;
         let mut removing = Vec::new();
         // A repeat has to be the request that it repeats, to the letter, which was perhaps sent in an earlier slot.
-        for slot in (0..if token.is_some() { SLOTS } else { 1 }).map(|back| slot - back) {
+        for slot in slots(now_secs).take(if token.is_some() { SLOTS } else { 1 }) {
             let drawn = |at: usize, action: &Value| match token {
                 Some(token) => xxh64(format!("{token} {slot} {at} {action}").as_bytes(), 0),
                 None => first.requests().draw_version().get(),
@@ -117,6 +117,11 @@ async fn attempt(
         let answer = mismatch.ok_or_else(|| Refusal::internal("dynashard: nothing was sent"))?;
         return Ok(Attempt::Answered(answer));
     }
+}
+
+/// The slot of this second, and those before it.
+fn slots(epoch_secs: u64) -> impl Iterator<Item = u64> {
+    (0..=epoch_secs / SLOT_SECS).rev()
 }
 
 /// `TransactGetItems`
@@ -366,4 +371,29 @@ fn named_logically(actions: &Actions<'_>, answer: Answer) -> Answer {
         }
     }
     answer.with_body(members)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// For how long DynamoDB keeps a token (DynamoDB API: `TransactWriteItems`).
+    const TOKEN_SECS: u64 = 600;
+
+    /// A repeat has the versions of what it repeats as long as DynamoDB knows the token. What is sent with it later is executed
+    /// anew, and has others.
+    #[test]
+    fn a_token_that_is_used_again_gives_the_same_versions_for_ten_minutes() {
+        let began = 1_795_374_531;
+        for first_secs in began..began + SLOT_SECS {
+            let first = slots(first_secs).next();
+            for repeated in [0, 1, SLOT_SECS - 1, SLOT_SECS, TOKEN_SECS] {
+                let tried = slots(first_secs + repeated).take(SLOTS);
+                assert!(tried.map(Some).any(|slot| slot == first), "after {repeated} seconds");
+            }
+            for again in [TOKEN_SECS, 2 * TOKEN_SECS] {
+                assert_ne!(slots(first_secs + again).next(), first, "after {again} seconds");
+            }
+        }
+    }
 }

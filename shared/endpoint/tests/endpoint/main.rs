@@ -7,6 +7,7 @@ mod access;
 mod batches;
 mod guard;
 mod indexes;
+mod meanwhile;
 mod pages;
 mod phases;
 mod requests;

@@ -39,6 +39,9 @@ type Index = (&'static str, [&'static str; 2], ProjectionType);
 /// Far longer than a test takes: nothing is read twice.
 const LEASE: Duration = Duration::from_mins(10);
 
+/// As short as leases are.
+const SHORT_LEASE: Duration = Duration::from_secs(1);
+
 pub(crate) struct Stack {
     pub(crate) database: DynamoDb,
     pub(crate) operator: Operator,
@@ -78,16 +81,25 @@ impl Stack {
     }
 
     async fn start_with(sort_key_type: SortKeyType, indexes: &[Index]) -> Self {
+        Self::start_of(sort_key_type, indexes, LEASE).await
+    }
+
+    /// With leases that end while a test runs.
+    pub(crate) async fn start_with_short_leases() -> Self {
+        Self::start_of(SortKeyType::String, &[], SHORT_LEASE).await
+    }
+
+    async fn start_of(sort_key_type: SortKeyType, indexes: &[Index], lease_term: Duration) -> Self {
         let partitions = Limits { are_enforced: false, ..Limits::default() };
         let options = DynamoDbOptions { partitions, ..DynamoDbOptions::default() };
         let database = DynamoDb::start(options).await.expect("an engine");
         let plain = dynashard_aws::connect_local(database.url(), ServerClock::default()).await;
         create_table(&plain, MAIN, &["pk", "sk"], sort_key_type, indexes).await;
         create_table(&plain, OTHER, &["pk", "sk"], sort_key_type, indexes).await;
-        create_table(&plain, METADATA, &["pk"], sort_key_type, &[]).await;
+        create_metadata_table(&plain).await;
         let operator = Operator::on_this_machine(database.url()).await;
         let schema = TableSchema { sort_key_type, ..TableSchema::default() };
-        let settings = Settings { lease_term: LEASE, schema, ..Settings::default() };
+        let settings = Settings { lease_term, schema, ..Settings::default() };
         let service = Arc::new(service(&operator, database.url(), &settings));
         Self { database, operator, settings, service }
     }
@@ -209,6 +221,11 @@ impl HttpConnector for InProcess {
             Ok(HttpResponse::new(status, SdkBody::from(answer.body)))
         })
     }
+}
+
+/// Makes the metadata table, with nothing in it.
+pub(crate) async fn create_metadata_table(client: &Client) {
+    create_table(client, METADATA, &["pk"], SortKeyType::String, &[]).await;
 }
 
 async fn create_table(

@@ -59,6 +59,43 @@ async fn regression_a_transaction_over_two_tables_stood_on_one_lease() {
     stack.database.shutdown().await;
 }
 
+#[tokio::test]
+async fn a_transaction_over_managed_and_other_tables_is_carried_out_as_a_whole_or_not_at_all() {
+    let stack = Stack::start().await;
+    let at_other = |form: &str, mut action: Value| {
+        action[form]["TableName"] = OTHER.into();
+        action
+    };
+    let put_other = |sk: &str| at_other("Put", put(sk));
+    let write = async |actions: Value| {
+        let (status, answer) =
+            stack.ask("TransactWriteItems", json!({ "TransactItems": actions })).await;
+        let reasons = answer["CancellationReasons"].as_array().cloned().unwrap_or_default();
+        let codes = reasons.iter().filter_map(|reason| Some(reason["Code"].as_str()?.to_owned()));
+        (status, codes.collect::<Vec<_>>())
+    };
+    assert_eq!(write(json!([put("1"), put_other("1")])).await, (200, Vec::new()));
+    let mut taken = put("1");
+    taken["Put"]["ConditionExpression"] = json!("attribute_not_exists(pk)");
+    let mut taken_other = put_other("1");
+    taken_other["Put"]["ConditionExpression"] = json!("attribute_not_exists(pk)");
+    let refused = |codes: [&str; 2]| (400, codes.map(str::to_owned).to_vec());
+    let of_managed = write(json!([put_other("2"), taken])).await;
+    assert_eq!(of_managed, refused(["None", "ConditionalCheckFailed"]));
+    let of_other = write(json!([taken_other, put("2")])).await;
+    assert_eq!(of_other, refused(["ConditionalCheckFailed", "None"]));
+
+    let gets = ["1", "2"].map(|sk| [get("a", sk), at_other("Get", get("a", sk))]);
+    let body = json!({ "TransactItems": gets.as_flattened() });
+    let (_, answer) = stack.ask("TransactGetItems", body).await;
+    let there = json!({ "Item": item("a", "1") });
+    assert_eq!(answer, json!({ "Responses": [there, there, {}, {}] }));
+    let others = stack.plain().await.scan().table_name(OTHER).send().await.expect("a page");
+    let names = others.items().iter().flat_map(|item| item.keys());
+    assert_eq!(names.filter(|name| name.starts_with("_ds_")).count(), 0);
+    stack.database.shutdown().await;
+}
+
 /// DynamoDB has raised the number before, and what it takes it would carry out without a guard.
 #[tokio::test]
 async fn regression_transactions_above_the_limit_were_passed_on() {
