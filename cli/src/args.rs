@@ -92,7 +92,7 @@ pub(crate) enum Command {
     Console(ConsoleArgs),
     /// Show what was decided about shard counts, when, why, and from which figures.
     ///
-    /// The functions keep the last 30 decisions about each collection, also those to do nothing. With
+    /// Functions and endpoints keep the last 30 decisions about each collection, also those to do nothing. With
     /// --follow the command goes on and prints new ones as they are made.
     #[command(after_help = operator::decisions::EXAMPLES)]
     Decisions(operator::decisions::DecisionsArgs),

@@ -422,7 +422,7 @@ test("what is shown is told apart without colours, by keys and by its age", { ti
   const rows = [rowOf("hot", { heat: 2.4, unmet: 300, by: "second", as_of: 1795374529 }), rowOf("near", { heat: 0.8 }), rowOf("idle", { as_of: 1795374000 }),
     // Of 16 shards of which a few environments saw four units refused, that is noise.
     rowOf("grown", { shards: 16, heat: 0, by: null, as_of: null, unmet: 4, writes: { demand: null, capacity: 16000 } })];
-  const begun = { pk: "hot", at: 1795374000, last: 1795374000, times: 1, by: "writer", diagnosis: "hot_key", access: "write", action: "grow", outcome: "begun", hindrance: null, bound: null, from: 1, to: 4, demand: 900, granted: 600, capacity: 1000, hottest_percent: 0, reason: "it is asked for more", cost: null };
+  const begun = { pk: "hot", at: 1795374000, last: 1795374000, times: 1, by: "endpoint", diagnosis: "hot_key", access: "write", action: "grow", outcome: "begun", hindrance: null, bound: null, from: 1, to: 4, demand: 900, granted: 600, capacity: 1000, hottest_percent: 0, reason: "it is asked for more", cost: null };
   const later = { ...begun, at: 1795374010, last: 1795374020, outcome: "nothing_to_do", hindrance: "running", to: null };
   const reshard = { pk: "hot", stage: "waiting", from: 1, to: 4, then: null, percent: 100, items_moved: 7102, items_per_sec: 39, started: 1795374000, left: [300, 300] };
   let told = 0;
@@ -440,6 +440,7 @@ test("what is shown is told apart without colours, by keys and by its age", { ti
   assert.equal(await now.textContent(), "waiting for old requests");
   assert.equal(await page.locator("main").getByText("Grows 1 → 4").count(), 1);
   await page.getByText("1 later report while it ran").waitFor();
+  await page.getByText("by the endpoint").waitFor();
   const forms = await page.evaluate(() => ["demand", "absorbed", "capacity", "moved"].map((name) => getComputedStyle(document.querySelector(`figure .line.${name}`)).strokeDasharray));
   assert.equal(new Set(forms).size, 4, `regression: lines differed in colour alone: ${forms}`);
 

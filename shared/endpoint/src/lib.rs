@@ -38,6 +38,7 @@ mod shapes;
 mod sharded;
 mod stored;
 mod table;
+mod telemetry;
 mod terms;
 mod transactions;
 mod upstream;

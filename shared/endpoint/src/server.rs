@@ -280,7 +280,7 @@ impl Front {
                 Ok(()) => (StatusCode::OK, "ready\n".to_owned()),
                 Err(why) => (StatusCode::SERVICE_UNAVAILABLE, format!("{}\n", self.shown(why))),
             },
-            "/_dynashard/metrics" => (StatusCode::OK, self.service.metrics().text()),
+            "/_dynashard/metrics" => (StatusCode::OK, self.service.metrics_text()),
             _ => (StatusCode::NOT_FOUND, String::new()),
         };
         let mut response = Response::new(Full::from(text));

@@ -12,6 +12,7 @@ use crate::document::{self, Members};
 use crate::metrics::Metrics;
 use crate::refusal::Refusal;
 use crate::table::ManagedTable;
+use crate::telemetry::TableTelemetry;
 use crate::upstream::Upstream;
 use crate::{batches, items, pages, parameters, transactions};
 
@@ -41,6 +42,11 @@ impl Service {
     /// A service of these tables, and of all others as they are.
     pub fn new(client: RawClient, tables: Vec<ManagedTable>, options: ServiceOptions) -> Self {
         let metrics = Arc::<Metrics>::default();
+        let tables = tables.into_iter().map(|table| {
+            let telemetry = TableTelemetry::new(table.name(), &metrics);
+            table.reporting_to(telemetry)
+        });
+        let tables = tables.collect();
         let upstream = Upstream::new(client, tables, options.hold, Arc::clone(&metrics));
         Self { upstream, metrics }
     }
@@ -76,6 +82,13 @@ impl Service {
     /// Tells how many clients ask at present, each of which waits for an answer before it asks again.
     pub(crate) fn tell_clients(&self, clients: usize) {
         self.upstream.tables().iter().for_each(|table| table.requests().tell_clients(clients));
+    }
+
+    /// The page that Prometheus reads.
+    pub(crate) fn metrics_text(&self) -> String {
+        let tables = self.upstream.tables().iter();
+        let held = tables.map(|table| (table.name(), table.requests().writes_held()));
+        self.metrics.text(&held.collect::<Vec<_>>())
     }
 
     pub(crate) fn metrics(&self) -> &Metrics {

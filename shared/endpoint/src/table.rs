@@ -1,9 +1,11 @@
 //! A managed table: where its collections lie, and what of an item is ours.
 
+use std::sync::Arc;
+
 use dynashard_aws::attributes::{FORWARDED, GENERATION, VERSION};
 use dynashard_aws_operator::Operator;
 use dynashard_core::ports::{CollectionCatalog, Existing, ListPage, NativeTerms};
-use dynashard_core::{Deadline, Directory, Generation, NativeRequests, Version};
+use dynashard_core::{Deadline, Directory, Generation, NativeRequests, Telemetry, Version};
 use dynashard_keys::{
     ItemKey, PartitionKey, PhysicalPartitionKey, RESERVED_PREFIX, SortKey, SortKeyType,
 };
@@ -52,6 +54,12 @@ impl ManagedTable {
     /// Its name.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// This table, with `telemetry` told of what comes of throttles.
+    pub(crate) fn reporting_to(self, telemetry: impl Telemetry + 'static) -> Self {
+        let telemetry: Arc<dyn Telemetry> = Arc::new(telemetry);
+        Self { requests: self.requests.with_telemetry(&telemetry), ..self }
     }
 
     pub(crate) fn metadata_table(&self) -> &str {

@@ -20,7 +20,7 @@ pub struct DecisionRecord {
     pub last_secs: u64,
     /// How often it was made, and noted.
     pub times: u64,
-    /// Who made it: `writer`, `alarm` or `schedule`.
+    /// Who made it: `writer`, `endpoint`, `alarm` or `schedule`.
     pub by: String,
     /// [`Decision::code`].
     pub diagnosis: String,
@@ -53,8 +53,10 @@ pub struct DecisionRecord {
 /// Who makes a decision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum DecidedBy {
-    /// A writer that DynamoDB throttled.
+    /// A function that writes, which DynamoDB throttled.
     Writer,
+    /// An endpoint that speaks DynamoDB's own protocol, which DynamoDB throttled.
+    Endpoint,
     /// An alarm on throttles.
     Alarm,
     /// The schedule.
@@ -72,6 +74,7 @@ impl DecidedBy {
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Writer => "writer",
+            Self::Endpoint => "endpoint",
             Self::Alarm => "alarm",
             Self::Schedule => "schedule",
         }

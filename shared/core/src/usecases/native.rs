@@ -14,7 +14,8 @@ use crate::usecases::directory::Directory;
 use crate::usecases::native_shards::NativeShards;
 use crate::usecases::query::{PageBudget, Query, QueryPage};
 use crate::usecases::reader::Reader;
-use crate::usecases::write::Among;
+use crate::usecases::watch::Telemetry;
+use crate::usecases::write::{Among, HeldWrites};
 use crate::usecases::writer::Writer;
 
 /// Carries out requests in DynamoDB's own words, or says what they have to carry. Their text is their sender's: whoever sends
@@ -30,9 +31,19 @@ impl NativeRequests {
     pub fn new(directory: Directory) -> Self {
         let directory = Arc::new(directory);
         Self {
-            writer: Writer::new(Arc::clone(&directory)),
+            writer: Writer::of_endpoint(Arc::clone(&directory)),
             reader: Reader::new(Arc::clone(&directory)),
             directory,
+        }
+    }
+
+    /// Reports to `telemetry` what comes of throttles.
+    #[must_use]
+    pub fn with_telemetry(self, telemetry: &Arc<dyn Telemetry>) -> Self {
+        Self {
+            writer: self.writer.with_telemetry(Arc::clone(telemetry)),
+            reader: self.reader.with_telemetry(Arc::clone(telemetry)),
+            ..self
         }
     }
 
@@ -55,6 +66,11 @@ impl NativeRequests {
     /// if none of their writes were held follows from that.
     pub fn tell_clients(&self, clients: usize) {
         self.writer.tell_clients(clients);
+    }
+
+    /// The writes that are held since DynamoDB has throttled them.
+    pub fn writes_held(&self) -> HeldWrites {
+        self.writer.writes_held()
     }
 
     /// Carries out a write of one item, which asks for so many write units, in whatever phase its collection is.

@@ -49,7 +49,7 @@ impl Reader {
     /// A reader over these stores.
     pub fn new(directory: impl Into<Arc<Directory>>) -> Self {
         let directory = directory.into();
-        let watch = Watch::new(false, directory.settings().partition);
+        let watch = Watch::new(None, directory.settings().partition);
         Self { directory, watch }
     }
 

@@ -44,8 +44,8 @@ pub trait Telemetry: Send + Sync {
 pub(crate) struct Watch {
     pub(crate) meter: Meter,
     telemetry: Option<Arc<dyn Telemetry>>,
-    /// Whether it also decides.
-    decides: bool,
+    /// As whom it also decides. `None` of a reader, which only reports.
+    decides_as: Option<DecidedBy>,
     /// The collections that are being reported.
     under_way: Mutex<HashSet<PartitionKey>>,
     /// What was last told of collections, or of all together: the revision that it was about, and when.
@@ -84,12 +84,12 @@ const REMEMBERED: NonZeroUsize = NonZeroUsize::new(10_000).expect("not zero");
 const TOLD_EVERY: Duration = Duration::from_mins(1);
 
 impl Watch {
-    /// One that reports, and decides if it is a writer's.
-    pub(crate) fn new(decides: bool, partition: PartitionLimits) -> Self {
+    /// One that reports, and decides if it is somebody's who writes.
+    pub(crate) fn new(decides_as: Option<DecidedBy>, partition: PartitionLimits) -> Self {
         Self {
             meter: Meter::new(partition.of(Access::Write)),
             telemetry: None,
-            decides,
+            decides_as,
             under_way: Mutex::default(),
             told: Mutex::new(LruCache::new(REMEMBERED)),
         }
@@ -120,7 +120,7 @@ impl Watch {
         let Some(known) = directory.cached(partition) else { return };
         let seen = &*known.metadata;
         let cause = Cause::Throttled { access, throttle, shards: &[shard] };
-        let decides = self.decides && settings.scaling.writers;
+        let decides = self.decides_as.is_some() && settings.scaling.writers;
         if !throttle.is_of_a_partition() {
             // Only what is refused for a partition needs the ledger.
             if decides {
@@ -218,7 +218,11 @@ impl Watch {
         let now = self.meter.now(directory.now());
         let last = load.at(Span::Minute, now.saturating_sub(Duration::from_mins(1)));
         let is_off = settings.scaling.mode == ScalingMode::Off;
-        if is_off || !self.decides || !settings.scaling.writers || !is_elected(last.reports) {
+        if is_off
+            || self.decides_as.is_none()
+            || !settings.scaling.writers
+            || !is_elected(last.reports)
+        {
             return;
         }
         let heat = Ledger::default();
@@ -252,7 +256,7 @@ impl Watch {
             Ok(answer) => answer,
             Err(error) => {
                 // A reader waits for a moment only, and what that loses others report.
-                if self.decides || !error.is_passing() {
+                if self.decides_as.is_some() || !error.is_passing() {
                     self.tell_failure(seen, &error);
                 }
                 return None;
@@ -309,7 +313,8 @@ impl Watch {
         if let Some(telemetry) = &self.telemetry {
             telemetry.decided(&decision, outcome);
         }
-        let noted = begin::note(directory, &decision, outcome, DecidedBy::Writer, deadline).await;
+        let Some(by) = self.decides_as else { return };
+        let noted = begin::note(directory, &decision, outcome, by, deadline).await;
         // What could not be noted now is noted when it is decided again, and nothing else waits for it.
         if let Err(error) = noted.or_else(|error| error.is_passing().then_some(()).ok_or(error)) {
             self.tell_failure(seen, &error);

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use dynashard_keys::ItemKey;
 
 use crate::model::error::Error;
+use crate::model::history::DecidedBy;
 use crate::model::item::{Attributes, NewItem};
 use crate::model::lease::Deadline;
 use crate::model::version::Version;
@@ -13,7 +14,8 @@ use crate::usecases::batch::{BatchOperation, BatchWritten, write};
 use crate::usecases::directory::Directory;
 use crate::usecases::watch::Telemetry;
 use crate::usecases::write::{
-    Among, Deleted, Precondition, WriteContext, Written, delete, native, patch, put, terms_of_item,
+    Among, Deleted, HeldWrites, Precondition, WriteContext, Written, delete, native, patch, put,
+    terms_of_item,
 };
 
 /// Puts, patches and deletes items.
@@ -28,7 +30,12 @@ pub struct Writer {
 impl Writer {
     /// A writer over these stores.
     pub fn new(directory: impl Into<Arc<Directory>>) -> Self {
-        Self { context: WriteContext::new(directory.into()) }
+        Self { context: WriteContext::new(directory.into(), DecidedBy::Writer) }
+    }
+
+    /// That of an endpoint.
+    pub(crate) fn of_endpoint(directory: Arc<Directory>) -> Self {
+        Self { context: WriteContext::new(directory, DecidedBy::Endpoint) }
     }
 
     /// This writer for a caller that paces itself: every write is sent, whatever its shard has refused.
@@ -98,6 +105,11 @@ impl Writer {
     /// Tells how many clients ask at present, each of which waits for an answer before it asks again.
     pub(crate) fn tell_clients(&self, clients: usize) {
         self.context.held.tell(clients);
+    }
+
+    /// The writes that are held for their clients.
+    pub(crate) fn writes_held(&self) -> HeldWrites {
+        self.context.held.writes()
     }
 
     /// Carries out a write in DynamoDB's own words, which asks for so many write units.

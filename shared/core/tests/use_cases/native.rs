@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use dynashard_core::ports::{
@@ -9,16 +10,17 @@ use dynashard_core::ports::{
     NativeWrite, Required, StoreError,
 };
 use dynashard_core::{
-    AttributeValue, Attributes, Code, CollectionMetadata, Error, NativeRequests, Phase, Settings,
-    StoredItem, Version,
+    AttributeValue, Attributes, Code, CollectionMetadata, DecidedBy, Error, HeldWrites,
+    NativeRequests, Outcome, Phase, ScalingMode, ScalingPolicy, Settings, StoredItem, Throttle,
+    Version,
 };
 use dynashard_keys::{PhysicalKey, Placement};
 use dynashard_testkit::{Fault, Operation, Requests, block_on};
 
 use crate::reshard::{MOVES, cost, in_forward, in_move, put, world};
 use crate::world::{
-    LEASE, World, attributes, code, count, home, key, marker, metadata, outcome_unknown, sort,
-    stored, text_of, usual_settings,
+    LEASE, World, attributes, code, count, home, key, marker, metadata, outcome_unknown, partition,
+    sort, stored, text_of, usual_settings,
 };
 
 const TTL: &str = "expires";
@@ -325,6 +327,39 @@ fn a_stable_collection_takes_one_request() {
     assert_eq!(spent(&world, UPDATE).0, (true, Some(MOVES.to_owned())));
     let updated = world.memory.stored(&new()).expect("an item");
     assert_eq!(updated.attributes.len(), 2, "it keeps what it does not name");
+}
+
+/// Whoever reads what was decided is to know that no function did it.
+#[test]
+fn a_throttled_endpoint_holds_its_writes_and_decides_in_its_own_name() {
+    const WRITES: u64 = 5;
+    let scaling = ScalingPolicy { mode: ScalingMode::On, ..ScalingPolicy::default() };
+    let world = World::with(Settings { scaling, ..usual_settings() });
+    world.lay_out(1, 1, Placement::Xxh64);
+    world.clock.advance(Duration::from_mins(2));
+    let native = NativeRequests::new(world.directory());
+    for _ in 0..WRITES {
+        world.heat_up();
+        world.clock.advance(Duration::from_secs(1));
+        let throttle = || Throttle::from_reason("TableWriteKeyRangeThroughputExceeded", None);
+        let write = Native::new(&world, Does::Put("new"), Asks::Nothing);
+        let write = write.before(|| {
+            assert_eq!(native.writes_held().now, 0, "it was not throttled yet");
+            Err(StoreError::Throttled(throttle()))
+        });
+        let write = write.before(|| {
+            assert_eq!(native.writes_held().now, 1);
+            Ok(())
+        });
+        let told = block_on(native.write(&key(MOVES), &write, 1.0, world.deadline()));
+        assert!(told.is_ok_and(|(is_done, _)| is_done));
+    }
+    assert_eq!(native.writes_held(), HeldWrites { now: 0, total: WRITES });
+    let directory = world.directory();
+    let history = block_on(directory.records().decisions(&partition(), world.deadline()));
+    let records = history.expect("a history").records;
+    assert_eq!(records[0].outcome, Outcome::Begun.as_str());
+    assert!(records.iter().all(|record| record.by == DecidedBy::Endpoint.as_str()), "{records:?}");
 }
 
 /// Invariant I13.

@@ -12,10 +12,12 @@ use http::{Request, StatusCode};
 use http_body_util::{BodyExt, Full};
 use hyper_util::client::legacy::Client as HttpClient;
 use hyper_util::rt::TokioExecutor;
+use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-use crate::stack::{MAIN, OTHER, Stack, text};
+use crate::canned::{Canned, Reply};
+use crate::stack::{MAIN, OTHER, Stack, item, text};
 
 async fn serve(service: Arc<Service>, access: Access) -> Server {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a port");
@@ -75,6 +77,31 @@ async fn a_program_of_this_machine_asks_and_a_page_of_a_browser_does_not() {
     let (_, body) = send(Request::get(format!("{url}/_dynashard/metrics")), Vec::new()).await;
     let line = "dynashard_endpoint_requests_total{operation=\"ListTables\",status=\"200\"} 1";
     assert!(body.lines().any(|it| it == line), "{body}");
+    server.stop().await;
+    stack.database.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_throttled_write_is_held_and_counted_by_its_table() {
+    let stack = Stack::start().await;
+    let throttled = json!({
+        "__type": "com.amazonaws.dynamodb.v20120810#ThrottlingException",
+        "ThrottlingReasons": [{ "reason": "TableWriteKeyRangeThroughputExceeded" }],
+    });
+    let upstream = Canned::start([Reply::new(400, throttled), Reply::new(200, json!({}))]).await;
+    let server = serve(Arc::new(stack.in_front_of(&upstream.url)), Access::ThisMachine).await;
+    let url = server.url();
+    let put = Request::post(&url).header("x-amz-target", "DynamoDB_20120810.PutItem");
+    let body = json!({ "TableName": MAIN, "Item": item("a", "1") }).to_string();
+    let (status, body) = send(put, body.into_bytes()).await;
+    assert_eq!((status, upstream.asked().len()), (StatusCode::OK, 2), "{body}");
+    let (_, body) = send(Request::get(format!("{url}/_dynashard/metrics")), Vec::new()).await;
+    for line in [
+        "dynashard_endpoint_writes_held{table=\"main\"} 0",
+        "dynashard_endpoint_writes_held_total{table=\"main\"} 1",
+    ] {
+        assert!(body.lines().any(|it| it == line), "{line} in {body}");
+    }
     server.stop().await;
     stack.database.shutdown().await;
 }

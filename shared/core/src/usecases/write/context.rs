@@ -5,6 +5,7 @@ use std::sync::Arc;
 use async_lock::Semaphore;
 use dynashard_keys::ItemKey;
 
+use crate::model::history::DecidedBy;
 use crate::model::policy::Access;
 use crate::model::version::Version;
 use crate::ports::{Clock, ItemStore};
@@ -39,11 +40,12 @@ const REQUESTS_IN_FLIGHT: usize = 64;
 const PARTS_IN_FLIGHT: usize = 256;
 
 impl WriteContext {
-    pub(crate) fn new(directory: Arc<Directory>) -> Self {
+    /// What the writes of an environment share that decides as this one.
+    pub(crate) fn new(directory: Arc<Directory>, by: DecidedBy) -> Self {
         let partition = directory.settings().partition;
         Self {
             directory,
-            watch: Watch::new(true, partition),
+            watch: Watch::new(Some(by), partition),
             held: Held::default(),
             slots: Semaphore::new(REQUESTS_IN_FLIGHT),
             parts: Semaphore::new(PARTS_IN_FLIGHT),

@@ -1,6 +1,6 @@
 //! How much more clients would ask for whose writes are held.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 /// What an environment has under way that holds what is throttled, for clients that wait for each answer before they ask again.
@@ -18,6 +18,19 @@ pub(crate) struct Held {
     asked: AtomicUsize,
     /// How many are neither answered nor asked for, smoothed over answers.
     waiting: Mutex<f64>,
+    /// The writes that were throttled and are not answered.
+    throttled: AtomicUsize,
+    /// How many there were since the start.
+    throttled_in_all: AtomicU64,
+}
+
+/// The writes that an environment holds for its clients since DynamoDB has throttled them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct HeldWrites {
+    /// Those that are not answered.
+    pub now: usize,
+    /// All since the start.
+    pub total: u64,
 }
 
 /// The parts of a request: a write of a batch is one of its parts.
@@ -44,6 +57,18 @@ impl Held {
     /// Counts one of `writes` that a request has as asked of DynamoDB until what this returns is dropped.
     pub(crate) fn ask(&self, writes: usize) -> Counted<'_> {
         Counted::of(&self.asked, WHOLE / writes.max(1))
+    }
+
+    /// Counts a write that was throttled as held until what this returns is dropped.
+    pub(crate) fn hold(&self) -> Counted<'_> {
+        self.throttled_in_all.fetch_add(1, Ordering::Relaxed);
+        Counted::of(&self.throttled, 1)
+    }
+
+    /// The writes that are held.
+    pub(crate) fn writes(&self) -> HeldWrites {
+        let (now, total) = (&self.throttled, &self.throttled_in_all);
+        HeldWrites { now: now.load(Ordering::Relaxed), total: total.load(Ordering::Relaxed) }
     }
 
     /// How many times as much as clients were granted they would have been if nothing were held; `None` where nobody counts
@@ -118,5 +143,9 @@ mod tests {
         let before = held.times().expect("one waits");
         drop((begun, asked));
         assert!(held.times().is_some_and(|after| after < before));
+        let holds = [held.hold(), held.hold()];
+        assert_eq!(held.writes(), HeldWrites { now: 2, total: 2 });
+        drop(holds);
+        assert_eq!(held.writes(), HeldWrites { now: 0, total: 2 });
     }
 }

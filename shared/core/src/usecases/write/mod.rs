@@ -22,6 +22,7 @@ mod slow_start;
 pub(crate) use context::WriteContext;
 pub use delete::Deleted;
 pub(crate) use delete::delete;
+pub use held::HeldWrites;
 pub use native::Among;
 pub(crate) use native::{native, terms_of_item};
 pub(crate) use patch::patch;

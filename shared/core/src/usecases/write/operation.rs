@@ -17,6 +17,7 @@ use crate::usecases::directory::Known;
 use crate::usecases::retry::{Attempts, within};
 use crate::usecases::watch::{Beside, IsActing, REPORTING_TIME};
 use crate::usecases::write::context::WriteContext;
+use crate::usecases::write::held::Counted;
 use crate::usecases::write::slow_start::SlowStart;
 
 /// No write begins with less time than this before its deadline: one that is cut off has an unknown
@@ -54,6 +55,8 @@ pub(super) struct Operation<'a> {
     pub(super) writes_of_request: usize,
     /// Whether it is held for its client once it is throttled, which it was not yet.
     pub(super) is_to_be_held: bool,
+    /// Counts it as held, since it was throttled.
+    hold: Option<Counted<'a>>,
 }
 
 /// Why an attempt has no result.
@@ -84,6 +87,7 @@ impl<'a> Operation<'a> {
             consumed_wcu: 0.0,
             writes_of_request: 1,
             is_to_be_held: false,
+            hold: None,
         }
     }
 
@@ -126,6 +130,7 @@ impl<'a> Operation<'a> {
         if std::mem::take(&mut self.is_to_be_held) {
             let now = self.context.clock().now();
             self.context.watch.meter.held(&self.key.partition, now);
+            self.hold = Some(self.context.held.hold());
         }
         let (context, partition, deadline) = (self.context, &self.key.partition, self.deadline);
         self.aside.unless_busy(|is_acting| {
