@@ -7,7 +7,9 @@
 //!    the processor time of the endpoint for each, over 64 connections;
 //! 3. puts to cold keys of a managed table, the same way, with the requests that the engine counts: the benchmark fails if
 //!    they are more than one for each;
-//! 4. the memory of the endpoint after all that.
+//! 4. pages of 100 items in order, of a key of 16 shards through the endpoint, and of the same items under one key of the
+//!    table that passes through, straight to the engine;
+//! 5. the memory of the endpoint after all that.
 //!
 //! Both ways take turns in rounds, so that what else the machine does meets both.
 
@@ -49,6 +51,10 @@ const ROUNDS: u32 = 5;
 /// Requests over many connections.
 const SIDE_BY_SIDE: u32 = 50_000;
 const CONNECTIONS: usize = 64;
+
+/// The items of the key of 16 shards, and how many pages of it are read in each of the rounds.
+const PAGED: u32 = 2_000;
+const PAGES: u32 = 200;
 
 /// What an item of 1 KB has beside its key.
 const PAYLOAD: usize = 950;
@@ -112,6 +118,7 @@ async fn main() -> Result<ExitCode, Failure> {
         );
         fails |= requests != u64::from(SIDE_BY_SIDE);
     }
+    pages(&client, &direct, &endpoint.url, &stack.endpoints().api).await?;
     println!("{} MB of memory", endpoint.resident_kilobytes()? / 1_024);
     drop(endpoint);
     stack.shutdown().await;
@@ -120,6 +127,48 @@ async fn main() -> Result<ExitCode, Failure> {
         return Ok(ExitCode::FAILURE);
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Reads pages of a key of 16 shards, and of one partition.
+async fn pages(client: &Http, direct: &str, through: &str, api: &str) -> Result<(), Failure> {
+    let shards = json!({ "placement": "xxh64", "number_of_shards": 16 }).to_string();
+    let created = Request::put(format!("{api}/collection?pk=paged"));
+    let created = created.header("content-type", "application/json").body(Full::from(shards))?;
+    let status = client.request(created).await?.status();
+    if !status.is_success() {
+        return Err(format!("the key did not get its shards: {status}").into());
+    }
+    let mut ways = [(direct, OTHER_TABLE, Vec::new()), (through, MAIN_TABLE, Vec::new())];
+    for (url, table, _) in &ways {
+        for n in 0..PAGED {
+            put_item(client, url, table, ("paged", &format!("{n:06}"))).await?;
+        }
+    }
+    for round in 0..ROUNDS * PAGES {
+        for (url, table, times) in &mut ways {
+            let body = json!({
+                "TableName": table,
+                "KeyConditionExpression": "pk = :p",
+                "ExpressionAttributeValues": { ":p": { "S": "paged" } },
+                "ExclusiveStartKey": { "pk": { "S": "paged" }, "sk": { "S": format!("{:06}", round * 7 % (PAGED - 200)) } },
+                "Limit": 100,
+            });
+            let began = Instant::now();
+            send(client, url, "Query", &body).await?;
+            times.push(began.elapsed());
+        }
+    }
+    let [plain, through] = ways.map(|(_, _, mut times)| {
+        times.sort();
+        millis(times[times.len() / 2])
+    });
+    println!("pages of 100 items of 1 KB, in order, of a key of 16 shards");
+    println!(
+        "  p50: {plain:.2} ms from one partition without it, {through:.2} ms through it, {:.2} times and {:.2} ms more than 1.3 times",
+        through / plain,
+        through - 1.3 * plain
+    );
+    Ok(())
 }
 
 /// A `dynashard serve` of its own.
@@ -182,9 +231,18 @@ async fn side_by_side(client: &Http, url: &str, table: &str) -> Result<(), Failu
 }
 
 async fn put(client: &Http, url: &str, table: &str, pk: &str) -> Result<(), Failure> {
+    put_item(client, url, table, (pk, "1")).await
+}
+
+async fn put_item(
+    client: &Http,
+    url: &str,
+    table: &str,
+    (pk, sk): (&str, &str),
+) -> Result<(), Failure> {
     let body = json!({
         "TableName": table,
-        "Item": { "pk": { "S": pk }, "sk": { "S": "1" }, "payload": { "S": "x".repeat(PAYLOAD) } },
+        "Item": { "pk": { "S": pk }, "sk": { "S": sk }, "payload": { "S": "x".repeat(PAYLOAD) } },
     });
     send(client, url, "PutItem", &body).await
 }
