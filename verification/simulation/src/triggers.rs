@@ -32,7 +32,7 @@ pub(crate) fn inspect(world: &World) {
             Ok(Some(told)) => consumer.take(&told),
             Ok(None) => {}
             Err(error) => {
-                world.history().violations.push(format!("a record of the stream: {error}"))
+                world.history().violations.push(format!("a record of the stream: {error}"));
             }
         }
     }
