@@ -106,7 +106,7 @@ mod tests {
 
     use super::*;
 
-    fn described(name: &str, keys: &[(&str, &str)], projection: Value) -> Value {
+    fn described(name: &str, keys: &[(&str, &str)], projection: &Value) -> Value {
         let keys =
             keys.iter().map(|(name, of_type)| json!({ "AttributeName": name, "KeyType": of_type }));
         json!({ "IndexName": name, "KeySchema": keys.collect::<Vec<_>>(), "Projection": projection })
@@ -118,10 +118,10 @@ mod tests {
         let include = json!({ "ProjectionType": "INCLUDE", "NonKeyAttributes": ["x"] });
         let keys = json!({ "ProjectionType": "KEYS_ONLY" });
         let answer = json!({ "Table": {
-            "LocalSecondaryIndexes": [described("local", &[("pk", "HASH"), ("n", "RANGE")], all)],
+            "LocalSecondaryIndexes": [described("local", &[("pk", "HASH"), ("n", "RANGE")], &all)],
             "GlobalSecondaryIndexes": [
-                described("inverted", &[("sk", "HASH"), ("pk", "RANGE")], keys),
-                described("many", &[("pk", "HASH"), ("a", "HASH"), ("b", "RANGE"), ("c", "RANGE")], include),
+                described("inverted", &[("sk", "HASH"), ("pk", "RANGE")], &keys),
+                described("many", &[("pk", "HASH"), ("a", "HASH"), ("b", "RANGE"), ("c", "RANGE")], &include),
             ],
         } });
         let (indexes, now) = (Indexes::default(), Moment::default());
