@@ -69,8 +69,7 @@ pub(crate) enum Command {
     /// --tables go to DynamoDB unchanged, signed with the credentials of this command. Writes to managed tables get the guard
     /// and a version, one request each, and what dynashard stores beside the items stays out of the answers.
     ///
-    /// It begins the growth of keys that it sees throttled, and holds their writes meanwhile. Scans of a table with a key of
-    /// several shards, and queries of its indexes by another key than its own, are refused.
+    /// It begins the growth of keys that it sees throttled, and holds their writes meanwhile.
     #[command(after_help = serve::EXAMPLES)]
     Serve(serve::ServeArgs),
     /// Check that every item lies in its own shard, exactly once, and repair what does not.
