@@ -240,6 +240,8 @@ impl Run {
     /// Takes the hot key to one count after the other, with the command, which waits until nothing is left of a change.
     fn reshard(&self) {
         let _over = OverIfPanicking(self);
+        // The command changes no key under which nothing lies.
+        self.until(|| self.done.load(Ordering::Relaxed) > KEYS.len() * ITEMS);
         for count in COUNTS.into_iter().cycle() {
             if self.is_enough() {
                 return;

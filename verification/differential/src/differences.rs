@@ -151,7 +151,7 @@ pub const DIFFERENCES: &[Difference] = &[
                milliseconds not at all, also one that is strongly consistent",
         when: MOVING,
         what_to_do: "Read the table",
-        settings: &[Setting::Move, Setting::Forward],
+        settings: &[Setting::Move, Setting::Forward, Setting::Moving],
         permits: None,
     },
     Difference {
@@ -186,7 +186,7 @@ pub const DIFFERENCES: &[Difference] = &[
                written. `ConsumedCapacity` tells of the request that is answered alone, of what lies at the new home",
         when: MOVING,
         what_to_do: "",
-        settings: &[Setting::Move, Setting::Forward],
+        settings: &[Setting::Move, Setting::Forward, Setting::Moving],
         permits: Some(units_while_moving),
     },
     Difference {
@@ -194,7 +194,7 @@ pub const DIFFERENCES: &[Difference] = &[
         what: "A transaction that is repeated with its `ClientRequestToken` is refused with `IdempotentParameterMismatchException`",
         when: "if a reshard of one of its keys has begun or ended since it was first sent",
         what_to_do: "Read what it has written",
-        settings: &[Setting::Move, Setting::Forward],
+        settings: &[Setting::Move, Setting::Forward, Setting::Moving],
         permits: Some(tokens),
     },
     Difference {

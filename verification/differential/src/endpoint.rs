@@ -1,20 +1,24 @@
 //! The side that is tested: the endpoint's service, over an engine of its own.
 
 use std::io;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
 use dynashard_aws_operator::{Operator, RawClient};
 use dynashard_core::ports::{RecordStore, StoreError};
 use dynashard_core::{
-    CollectionMetadata, Generation, KeyHash, Owner, Phase, Settings, TableSchema,
+    CollectionMetadata, Directory, Generation, KeyHash, Owner, Phase, Settings, TableSchema,
 };
 use dynashard_endpoint::{Call, ManagedTable, Service, ServiceOptions};
 use dynashard_keys::{PartitionKey, Placement, Separator, ShardCount, SortKeyType};
 use dynashard_testkit::enlist;
 use serde_json::{Value, json};
 
+use crate::moving::Mover;
+use crate::program::Turn;
 use crate::side::{Answer, Engine, Setting, Side, read_body};
 use crate::table::{LOOKALIKE, PARTITIONS, TABLE, key};
 
@@ -26,12 +30,20 @@ const METADATA_TABLE: &str = "OrdersMetadata";
 /// The endpoint in front of an engine, with the table as one that dynashard manages.
 pub struct Endpoint {
     engine: Engine,
-    service: Service,
+    answering: Mutex<Arc<Answering>>,
     /// Who answers the first operations of a program, with metadata by which no key has more than one shard: nobody else, where no
     /// key is resharded meanwhile.
     first: Option<Service>,
     is_at_first: AtomicBool,
-    owner: Value,
+    /// The item by which the table says whose it is. Where keys are resharded, each program has another one.
+    owner: Option<Value>,
+    reshards: Arc<AtomicU64>,
+}
+
+/// Who answers the operations of a program, and what reshards its keys meanwhile.
+struct Answering {
+    service: Service,
+    mover: Option<Mover>,
 }
 
 impl Endpoint {
@@ -50,11 +62,48 @@ impl Endpoint {
         let service = service(&engine, METADATA_TABLE, metadata).await?;
         let found = engine.call("Scan", &json!({ "TableName": TABLE })).await;
         let owner = found.body["Items"][0].clone();
-        if owner["pk"]["S"] == Owner::KEY {
-            Ok(Self { engine, service, first, is_at_first: AtomicBool::new(false), owner })
-        } else {
-            Err(io::Error::other(format!("the table is not claimed: {found:?}")))
+        if owner["pk"]["S"] != Owner::KEY {
+            return Err(io::Error::other(format!("the table is not claimed: {found:?}")));
         }
+        let owner = (setting != Setting::Moving).then_some(owner);
+        let answering = Mutex::new(Arc::new(Answering { service, mover: None }));
+        let (is_at_first, reshards) = (AtomicBool::new(false), Arc::default());
+        Ok(Self { engine, answering, first, is_at_first, owner, reshards })
+    }
+
+    /// How many reshards were carried to their end between operations.
+    pub fn reshards(&self) -> u64 {
+        self.reshards.load(Ordering::Relaxed)
+    }
+
+    /// Begins a program whose keys are resharded: no key has metadata yet.
+    async fn begin_cold(&self, is_owned: bool) -> io::Result<()> {
+        self.engine.clear(|_| false)?;
+        self.engine.clear_of(METADATA_TABLE, &["pk"], |_| false)?;
+        let (operator, url) = operator(&self.engine).await;
+        let settings = Settings {
+            schema: schema(),
+            lease_term: Duration::from_secs(2),
+            request_lifetime: Duration::from_secs(3),
+            ..Settings::default()
+        };
+        let reshards = Arc::clone(&self.reshards);
+        let mover = Mover::start(&operator, METADATA_TABLE, settings, reshards).await?;
+        let service = service_of(&operator, &url, METADATA_TABLE, mover.directory());
+        ask_first(&service).await?;
+        if !is_owned {
+            self.engine.clear(|_| false)?;
+        }
+        *self.lock() = Arc::new(Answering { service, mover: Some(mover) });
+        Ok(())
+    }
+
+    fn answering(&self) -> Arc<Answering> {
+        Arc::clone(&self.lock())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Arc<Answering>> {
+        self.answering.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -62,20 +111,28 @@ impl Endpoint {
 impl Side for Endpoint {
     async fn call(&self, operation: &str, body: &Value) -> Answer {
         let is_at_first = self.is_at_first.load(Ordering::Relaxed);
-        let service = self.first.as_ref().filter(|_| is_at_first).unwrap_or(&self.service);
-        ask(service, operation, body).await
+        let answering = self.answering();
+        let first = self.first.as_ref().filter(|_| is_at_first);
+        ask(first.unwrap_or(&answering.service), operation, body).await
     }
 
     async fn begin(&self, is_owned: bool) -> io::Result<()> {
         self.is_at_first.store(true, Ordering::Relaxed);
+        let Some(owner) = &self.owner else { return self.begin_cold(is_owned).await };
         if is_owned {
-            self.engine.put(&self.owner)?;
+            self.engine.put(owner)?;
         }
         self.engine.clear(|partition| is_owned && partition == Owner::KEY)
     }
 
     fn go_on(&self) {
         self.is_at_first.store(false, Ordering::Relaxed);
+    }
+
+    async fn take_turn(&self, turn: &Turn) {
+        if let Some(mover) = &self.answering().mover {
+            mover.take(turn).await;
+        }
     }
 }
 
@@ -89,7 +146,7 @@ async fn ask(service: &Service, operation: &str, body: &Value) -> Answer {
 fn metadata(setting: Setting) -> Option<(u32, Phase)> {
     let (from, to) = (ShardCount::ONE, ShardCount::new(4).ok()?);
     match setting {
-        Setting::Cold => None,
+        Setting::Cold | Setting::Moving => None,
         Setting::Sharded => Some((16, Phase::Stable)),
         Setting::Forward => Some((1, Phase::Forward { from, to })),
         Setting::Move => Some((4, Phase::Move { from, to })),
@@ -108,27 +165,15 @@ async fn service(
         "AttributeDefinitions": [{ "AttributeName": "pk", "AttributeType": "S" }],
         "KeySchema": [{ "AttributeName": "pk", "KeyType": "HASH" }],
     }))?;
-    let url = format!("http://{}", engine.address());
-    let operator = Operator::on_this_machine(&url).await;
-    let schema = TableSchema {
-        partition_key_name: "pk".to_owned(),
-        sort_key_name: "sk".to_owned(),
-        sort_key_type: SortKeyType::String,
-        separator: Separator::default(),
-    };
+    let (operator, url) = operator(engine).await;
+    let schema = schema();
     let new = || {
         let settings = Settings { schema: schema.clone(), ..Settings::default() };
         let directory = operator.directory(TABLE, metadata_table, settings).pinning();
-        let table = ManagedTable::new(&operator, TABLE, metadata_table, directory);
-        Service::new(RawClient::new(&operator, &url), vec![table], ServiceOptions::default())
+        service_of(&operator, &url, metadata_table, directory)
     };
     let service = new();
-    // The stack pins its settings and claims the table with its first request.
-    let first = json!({ "TableName": TABLE, "Key": key("hot", "a") });
-    let answer = ask(&service, "GetItem", &first).await;
-    if answer.status != 200 {
-        return Err(io::Error::other(format!("the first request failed: {answer:?}")));
-    }
+    ask_first(&service).await?;
     let failed = |error: StoreError| io::Error::other(format!("{error:?}"));
     let Some((shards, phase)) = of_keys else { return Ok(service) };
     let records = operator.records(metadata_table, &schema);
@@ -144,4 +189,39 @@ async fn service(
     }
     // That one has read a directory without them.
     Ok(new())
+}
+
+/// An operator of an engine, and where that listens.
+async fn operator(engine: &Engine) -> (Operator, String) {
+    let url = format!("http://{}", engine.address());
+    (Operator::on_this_machine(&url).await, url)
+}
+
+fn schema() -> TableSchema {
+    TableSchema {
+        partition_key_name: "pk".to_owned(),
+        sort_key_name: "sk".to_owned(),
+        sort_key_type: SortKeyType::String,
+        separator: Separator::default(),
+    }
+}
+
+fn service_of(
+    operator: &Operator,
+    url: &str,
+    metadata_table: &str,
+    directory: Directory,
+) -> Service {
+    let table = ManagedTable::new(operator, TABLE, metadata_table, directory);
+    Service::new(RawClient::new(operator, url), vec![table], ServiceOptions::default())
+}
+
+/// Sends the first request, with which a stack pins its settings and claims the table.
+async fn ask_first(service: &Service) -> io::Result<()> {
+    let first = json!({ "TableName": TABLE, "Key": key("hot", "a") });
+    let answer = ask(service, "GetItem", &first).await;
+    if answer.status == 200 {
+        return Ok(());
+    }
+    Err(io::Error::other(format!("the first request failed: {answer:?}")))
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// Operations in their order.
 #[derive(Debug, Clone, PartialEq)]
@@ -47,6 +47,38 @@ impl Step {
     }
 }
 
+/// A turn of the reshards, which is a step of programs whose keys are resharded meanwhile.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Turn {
+    /// Of which key.
+    pub partition: String,
+    /// So many seconds have passed since the turn before.
+    pub secs: u64,
+    /// At most so many items are moved, and as many markers removed.
+    pub items: usize,
+}
+
+impl Turn {
+    const OPERATION: &str = "Turn";
+
+    /// The step, of which a smaller program may lack members.
+    pub fn step(&self) -> Step {
+        let Self { partition, secs, items } = self;
+        let body = json!({ "Partition": partition, "Secs": secs, "Items": items });
+        Step { operation: Self::OPERATION.to_owned(), body, goes_on: false }
+    }
+
+    /// The turn that this step is, if it is one.
+    pub fn of(step: &Step) -> Option<Self> {
+        let Step { operation, body, .. } = step;
+        (operation == Self::OPERATION).then(|| Self {
+            partition: body["Partition"].as_str().unwrap_or_default().to_owned(),
+            secs: body["Secs"].as_u64().unwrap_or_default(),
+            items: body["Items"].as_u64().and_then(|n| n.try_into().ok()).unwrap_or_default(),
+        })
+    }
+}
+
 impl Program {
     /// A line of curl for each step, for an engine or an endpoint on this machine.
     pub fn to_curl(&self) -> String {
@@ -54,6 +86,14 @@ impl Program {
         for (index, step) in self.steps.iter().enumerate() {
             if index == self.first {
                 lines.push_str("# where keys are resharded, they are from here on\n");
+            }
+            if let Some(Turn { partition, secs, items }) = Turn::of(step) {
+                writeln!(
+                    lines,
+                    "# {secs} s pass, and at most {items} items of {partition} are moved"
+                )
+                .expect("a string takes every text");
+                continue;
             }
             let goes_on = if step.goes_on { " # goes on behind the last answer" } else { "" };
             let body = step.body.to_string().replace('\'', r"'\''");

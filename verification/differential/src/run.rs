@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::differences::{DIFFERENCES, permitted};
 use crate::exchange::{Exchange, is_of_all_keys};
-use crate::program::{Program, Step};
+use crate::program::{Program, Step, Turn};
 use crate::side::{Answer, Setting, Side};
 use crate::table::{LOOKALIKE, PARTITIONS, TABLE};
 
@@ -69,6 +69,10 @@ pub async fn run(
     for (index, step) in program.steps.iter().enumerate() {
         if index == program.first {
             sides.other.go_on();
+        }
+        if let Some(turn) = Turn::of(step) {
+            sides.other.take_turn(&turn).await;
+            continue;
         }
         let exchange = exchange(step, run, sides, before.as_ref()).await;
         tally.count(&exchange);

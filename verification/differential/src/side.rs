@@ -21,6 +21,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use tokio::net::TcpListener;
 
+use crate::program::Turn;
 use crate::table::{TABLE, create_request};
 
 /// How the keys of the second side's table are kept.
@@ -35,14 +36,16 @@ pub enum Setting {
     /// Behind the first operations of a program, every key's reshard from 1 shard to 4 stays in `move`. What they have written lies
     /// at its old home until it is written or read.
     Move,
+    /// Between any two operations of a program its keys are resharded, from 1 shard to 16, to 4, to 1, and so on.
+    Moving,
 }
 
 impl Setting {
     /// All of them.
-    pub const ALL: [Self; 4] = [Self::Cold, Self::Sharded, Self::Forward, Self::Move];
+    pub const ALL: [Self; 5] = [Self::Cold, Self::Sharded, Self::Forward, Self::Move, Self::Moving];
 
     /// Those in which keys have, or get, several shards.
-    pub const GROWN: [Self; 3] = [Self::Sharded, Self::Forward, Self::Move];
+    pub const GROWN: [Self; 4] = [Self::Sharded, Self::Forward, Self::Move, Self::Moving];
 }
 
 /// What an operation came to.
@@ -66,6 +69,9 @@ pub trait Side: Send + Sync {
 
     /// The first operations of the program are over.
     fn go_on(&self) {}
+
+    /// It is the turn of a reshard, where keys are resharded.
+    async fn take_turn(&self, _turn: &Turn) {}
 }
 
 /// An embedded engine. It answers on a loopback port, where it checks requests as DynamoDB does, and ends with the runtime.
@@ -115,17 +121,27 @@ impl Engine {
         if self.database.describe_table(describe).is_err() {
             self.create(&create_request())?;
         }
+        self.clear_of(TABLE, &["pk", "sk"], stays)
+    }
+
+    /// Makes a table with these names of its key empty but for the partitions that are to stay.
+    pub fn clear_of(
+        &self,
+        table: &str,
+        key: &[&str],
+        stays: impl Fn(&str) -> bool,
+    ) -> io::Result<()> {
         loop {
-            let scan = ScanRequest { table_name: TABLE.to_owned(), ..ScanRequest::default() };
+            let scan = ScanRequest { table_name: table.to_owned(), ..ScanRequest::default() };
             let page = self.database.scan(scan).map_err(io::Error::other)?;
             for item in page.items.unwrap_or_default() {
                 if matches!(&item["pk"], AttributeValue::S(partition) if stays(partition)) {
                     continue;
                 }
-                let key = ["pk", "sk"].map(|name| (name.to_owned(), item[name].clone()));
+                let key = key.iter().map(|name| ((*name).to_owned(), item[*name].clone()));
                 let delete = DeleteItemRequest {
-                    table_name: TABLE.to_owned(),
-                    key: Item::from(key),
+                    table_name: table.to_owned(),
+                    key: key.collect(),
                     ..DeleteItemRequest::default()
                 };
                 self.database.delete_item(delete).map_err(io::Error::other)?;

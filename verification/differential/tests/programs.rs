@@ -77,6 +77,8 @@ async fn expect_only_rows(setting: Setting, programs: u64) {
         panic!("{}{failure}", small.to_curl());
     }
     assert!(tally.unmet(setting).is_empty(), "no program met {:?}", tally.unmet(setting));
+    let reshards = endpoint.reshards();
+    assert!(setting != Setting::Moving || reshards >= programs, "{reshards} reshards");
 }
 
 #[tokio::test]
@@ -98,4 +100,10 @@ async fn the_endpoint_answers_as_dynamodb_does_before_keys_are_moved() {
 #[tokio::test]
 async fn the_endpoint_answers_as_dynamodb_does_while_keys_are_moved() {
     expect_only_rows(Setting::Move, 100).await;
+}
+
+#[tokio::test]
+async fn the_endpoint_answers_as_dynamodb_does_while_keys_are_resharded_between_any_two_operations()
+{
+    expect_only_rows(Setting::Moving, 100).await;
 }

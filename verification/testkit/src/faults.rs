@@ -188,6 +188,11 @@ impl<S> Faulty<S> {
         self.lock().script.entry(operation).or_default().extend(faults);
     }
 
+    /// The coming requests of a kind suffer none of the faults that the script still holds.
+    pub fn clear(&self, operation: Operation) {
+        self.lock().script.remove(&operation);
+    }
+
     /// Refuses every request to this partition of the main table, as DynamoDB does with a hot one.
     /// A batch read leaves its keys unprocessed.
     pub fn throttle(&self, partition: PhysicalPartitionKey) {

@@ -11,10 +11,10 @@ use serde_json::{Map, Value, json};
 
 use self::texts::Texts;
 use self::values::{any_key, item, keys, value};
-use crate::program::{Program, Step};
+use crate::program::{Program, Step, Turn};
 use crate::random::Random;
 use crate::side::Setting;
-use crate::table::{GLOBAL_INDEX, LOCAL_INDEX, TABLE, with_lookalike};
+use crate::table::{GLOBAL_INDEX, LOCAL_INDEX, PARTITIONS, SORTS, TABLE, with_lookalike};
 
 /// How many in a hundred operations are malformed.
 const MALFORMED: usize = 10;
@@ -55,7 +55,29 @@ pub fn program(seed: u64, setting: Setting) -> Program {
         steps.retain(|step| !only_removes(&step.body));
     }
     let is_owned = is_whole && random.percent(50);
+    if setting == Setting::Moving {
+        steps = steps
+            .into_iter()
+            .flat_map(|step| [turns(&random, is_whole), vec![step]])
+            .flatten()
+            .collect();
+    }
     Program { seed, is_owned, first: steps.len() / 3, steps }
+}
+
+/// A turn of some of the keys.
+fn turns(random: &Random, is_whole: bool) -> Vec<Step> {
+    let keys = random.sample(&PARTITIONS, random.between(1, PARTITIONS.len()));
+    let turns = keys.into_iter().map(|partition| {
+        let secs = u64::try_from(random.below(4)).unwrap_or_default();
+        let items = random.between(0, SORTS.len());
+        let mut step = Turn { partition: partition.to_owned(), secs, items }.step();
+        if is_whole {
+            with_lookalike(&mut step.body);
+        }
+        step
+    });
+    turns.collect()
 }
 
 /// Asks for pages of the table as a whole, so that it does not matter where a collection lies, and has the last partition key end
