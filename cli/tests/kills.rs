@@ -287,8 +287,8 @@ impl Run {
             match chance.below(50) {
                 0 => self.query(&mut chance).await,
                 1..=12 => self.get(chance.item(&[0, 1, 2]), &mut chance).await,
-                13..=18 => self.write(self.transaction(&mut chance), &mut chance).await,
-                _ => self.write(self.single(&mut chance), &mut chance).await,
+                13..=18 => self.write(&self.transaction(&mut chance), &mut chance).await,
+                _ => self.write(&self.single(&mut chance), &mut chance).await,
             }
             self.done.fetch_add(1, Ordering::Relaxed);
         }
@@ -372,7 +372,7 @@ impl Run {
     }
 
     /// Sends a write until it is answered, and writes down what became of it.
-    async fn write(&self, asked: Asked, chance: &mut Chance) {
+    async fn write(&self, asked: &Asked, chance: &mut Chance) {
         // From the first attempt of unknown fate to the last moment at which one can have happened.
         let mut perhaps: Option<(Duration, Duration)> = None;
         for _ in 0..MOST_ATTEMPTS {
@@ -386,7 +386,7 @@ impl Run {
                     let first = perhaps.map_or(begun, |(first, _)| first);
                     perhaps = Some((first, ended + LATE));
                     if !asked.has_token {
-                        self.note_perhaps(&asked, perhaps.take());
+                        self.note_perhaps(asked, perhaps.take());
                     }
                     continue;
                 }
@@ -425,7 +425,7 @@ impl Run {
             }
             break;
         }
-        self.note_perhaps(&asked, perhaps);
+        self.note_perhaps(asked, perhaps);
     }
 
     fn note_perhaps(&self, asked: &Asked, perhaps: Option<(Duration, Duration)>) {
@@ -533,7 +533,7 @@ impl Run {
             .body(Full::from(body.to_string()));
         let answer = async {
             let (head, body) = self.http.request(request.expect("a request")).await?.into_parts();
-            Ok((head.status.as_u16(), body.collect().await))
+            Ok::<_, hyper_util::client::legacy::Error>((head.status.as_u16(), body.collect().await))
         };
         let (status, answer) = match answer.await {
             Ok((status, Ok(body))) => {
@@ -542,7 +542,6 @@ impl Run {
             }
             Ok((_, Err(_))) => return self.counted("no whole answer", Fate::Unknown),
             Err(error) => {
-                let error: hyper_util::client::legacy::Error = error;
                 return if error.is_connect() {
                     self.counted("no connection", Fate::Nothing)
                 } else {
@@ -558,11 +557,11 @@ impl Run {
         let fate = match (status, kind.as_str()) {
             (200, _) => Fate::Done(answer),
             (500, _) => Fate::Unknown,
-            (503, _) => Fate::Nothing,
             (_, "ConditionalCheckFailedException" | "TransactionCanceledException") => {
                 Fate::Refused(answer)
             }
-            (
+            (503, _)
+            | (
                 _,
                 "TransactionConflictException"
                 | "TransactionInProgressException"

@@ -97,7 +97,9 @@ impl Mover {
         let deadline = || Deadline::after(self.scaler.directory().now(), TURN);
         let slice = self.rebalancer.advance(&partition, 0, deadline()).await;
         match slice.advance {
-            Ok(Advance::Finished(_)) => drop(self.ended.fetch_add(1, Ordering::Relaxed)),
+            Ok(Advance::Finished(_)) => {
+                self.ended.fetch_add(1, Ordering::Relaxed);
+            }
             Ok(Advance::Nothing) => {}
             _ => return,
         }
