@@ -88,7 +88,7 @@ fn endpoints_and_rebalancers_are_killed_and_no_write_is_lost_doubled_or_revived(
         run.reshards.load(Ordering::Relaxed),
         run.unknown.load(Ordering::Relaxed),
         anomalies.len(),
-        (now() - run.began).as_secs_f64(),
+        now().saturating_sub(run.began).as_secs_f64(),
         run.answers.lock().expect("no panic"),
     );
     assert!(anomalies.is_empty(), "{}", anomalies.join("\n"));

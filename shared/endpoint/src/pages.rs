@@ -193,16 +193,16 @@ async fn shown(
         let at = item.get(table.partition_key_name()).and_then(|key| key["S"].as_str());
         let at = at.unwrap_or_default().to_owned();
         let is_owner = item.contains_key(OWNER_ID) || at.starts_with(RESERVED_PREFIX);
-        let shown = table.shown(&mut item);
-        if shown.generation > ground.generation() && ground.lease().is_some() {
+        let was = table.shown(&mut item);
+        if was.generation > ground.generation() && ground.lease().is_some() {
             match ground {
                 Ground::Collection(partition, _) => table.requests().forget(partition),
                 _ => table.requests().forget_all(),
             }
             return Ok(Attempt::Again);
         }
-        if !is_owner && !shown.is_marker {
-            found.push(Found { item, at, generation: shown.generation });
+        if !is_owner && !was.is_marker {
+            found.push(Found { item, at, generation: was.generation });
         }
     }
     if matches!(ground, Ground::Listed) {

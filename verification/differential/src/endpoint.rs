@@ -118,7 +118,7 @@ impl Side for Endpoint {
 
     async fn begin(&self, is_owned: bool) -> io::Result<()> {
         self.is_at_first.store(true, Ordering::Relaxed);
-        let Some(owner) = &self.owner else { return self.begin_cold(is_owned).await };
+        let Some(owner) = &self.owner else { return Box::pin(self.begin_cold(is_owned)).await };
         if is_owned {
             self.engine.put(owner)?;
         }

@@ -63,10 +63,10 @@ impl Mover {
             ..world
         };
         let items = Faulty::new(operator.items(TABLE, &settings.schema));
-        let moved = World { items: Arc::new(items.clone()), ..world.clone() };
+        let lossy = World { items: Arc::new(items.clone()), ..world.clone() };
         let directory = |world: World| Directory::new(world, settings.clone()).pinning();
         let mover = Self {
-            rebalancer: Rebalancer::new(directory(moved)),
+            rebalancer: Rebalancer::new(directory(lossy)),
             scaler: Scaler::new(directory(world.clone())),
             world,
             settings: settings.clone(),

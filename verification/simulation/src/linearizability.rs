@@ -106,6 +106,7 @@ impl Step {
     }
 
     /// The step if it was told that this was there.
+    #[must_use]
     pub fn of(self, item: Option<Content>) -> Self {
         let is = Expect::Is(item);
         match self {
