@@ -10,7 +10,7 @@ use crate::differences::{DIFFERENCES, permitted};
 use crate::exchange::{Exchange, is_of_all_keys};
 use crate::program::{Program, Step, Turn};
 use crate::side::{Answer, Setting, Side};
-use crate::table::{LOOKALIKE, PARTITIONS, TABLE};
+use crate::table::{LOOKALIKE, PARTITIONS, SORTS, TABLE};
 
 /// The side that is right by definition, and the one that is tested.
 #[derive(Clone, Copy)]
@@ -115,6 +115,10 @@ async fn exchange(step: &Step, run: u64, sides: Sides<'_>, before: Option<&Excha
         drop_part(&mut for_plain);
         drop_part(&mut for_other);
     }
+    if is_whole && sides.setting == Setting::Moving {
+        // Small pages, with turns between them.
+        for_other["Limit"] = json!(3 + run % 4);
+    }
     let mut plain = ask(sides.plain, &step.operation, &for_plain, is_whole).await;
     let mut other = ask(sides.other, &step.operation, &for_other, is_whole).await;
     // DynamoDB refuses a batch as a whole. Whether the other side does shows in what is there.
@@ -148,9 +152,12 @@ async fn ask(side: &dyn Side, operation: &str, request: &Value, is_whole: bool) 
     if !is_whole || all.status != 200 {
         return all;
     }
-    let (mut request, mut pages) = (request.clone(), 1);
+    let (mut request, mut pages) = (request.clone(), 1_usize);
     while let Some(last) = member(&mut all.body, "LastEvaluatedKey") {
         request["ExclusiveStartKey"] = last;
+        if operation == "Scan" && request["IndexName"].is_null() {
+            side.take_turn(&turn(pages)).await;
+        }
         let mut page = side.call(operation, &request).await;
         if page.status != 200 {
             return page;
@@ -173,6 +180,13 @@ async fn ask(side: &dyn Side, operation: &str, request: &Value, is_whole: bool) 
     member(&mut all.body, "ConsumedCapacity");
     all.body["Pages"] = pages.into();
     all
+}
+
+/// A turn of the reshards behind so many pages. Entries of an index that share their key may pass a page by when they move.
+fn turn(pages: usize) -> Turn {
+    let mut partitions = PARTITIONS.into_iter().chain([LOOKALIKE]).cycle();
+    let partition = partitions.nth(pages).unwrap_or_default().to_owned();
+    Turn { partition, secs: 1, items: pages % SORTS.len() }
 }
 
 fn member(body: &mut Value, name: &str) -> Option<Value> {

@@ -105,5 +105,5 @@ async fn the_endpoint_answers_as_dynamodb_does_while_keys_are_moved() {
 #[tokio::test]
 async fn the_endpoint_answers_as_dynamodb_does_while_keys_are_resharded_between_any_two_operations()
 {
-    expect_only_rows(Setting::Moving, 100).await;
+    expect_only_rows(Setting::Moving, 50).await;
 }
