@@ -54,7 +54,7 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "FILE")]
     keys: Option<PathBuf>,
     /// Who begins the growth of a key that the endpoint sees throttled: the endpoint itself, by what the stack decides by, or the
-    /// stack's alarm, which takes minutes. What the stack decides by is read at the start.
+    /// stack's alarm, which takes minutes. A deployment that changes what the stack decides by reaches the endpoint within a minute.
     #[arg(long, value_enum, value_name = "WHO", default_value_t = Growth::Decide)]
     growth: Growth,
     /// How long a throttled write of a managed table is held and tried again before the client is told, in seconds: from 0 to 60.
@@ -180,9 +180,16 @@ async fn connect(args: &ServeArgs) -> Result<Service, Failure> {
                  ScaleFunction does that within a minute of its deployment, if it is as new as this command"
             );
         }
-        let settings = with_growth(settings, policy, args.growth);
-        let directory = operator.directory(main, metadata, settings);
-        tables.push(ManagedTable::new(&operator, main, metadata, directory));
+        let directory = {
+            let (operator, growth) = (operator.clone(), args.growth);
+            let (main, metadata) = (main.clone(), metadata.clone());
+            move |policy| {
+                let settings = with_growth(settings.clone(), policy, growth);
+                operator.directory(&main, &metadata, settings)
+            }
+        };
+        let table = ManagedTable::new(&operator, main, metadata, directory(policy.clone()));
+        tables.push(table.following(policy, move |policy| directory(Some(policy))));
     }
     let options = ServiceOptions { hold: Duration::from_secs(args.hold_secs) };
     Ok(Service::new(RawClient::new(&operator, &url), tables, options))

@@ -54,7 +54,7 @@ impl Position {
 
     /// As a `LastEvaluatedKey`.
     pub(crate) fn key(&self, table: &ManagedTable) -> Members {
-        let sort_key_type = table.requests().schema().sort_key_type;
+        let sort_key_type = table.schema().sort_key_type;
         let (partition, sort) = match self {
             Self::Within(partition, sort) => {
                 (format!("{WITHIN}{}", partition.as_str()), sort.to_string())
@@ -96,7 +96,7 @@ pub(crate) fn end_at(table: &ManagedTable, key: &mut Members) {
     if text.starts_with(RESERVED_PREFIX) {
         return;
     }
-    let separator = table.requests().schema().separator;
+    let separator = table.schema().separator;
     let end = match PhysicalPartitionKey::parse(text, separator) {
         Ok((partition, None)) => partition.as_str().to_owned(),
         _ => format!("{AT}{text}"),
@@ -106,7 +106,7 @@ pub(crate) fn end_at(table: &ManagedTable, key: &mut Members) {
 
 /// The partition key of a collection's first shard, which is one whatever the placement is.
 pub(crate) fn first_shard(table: &ManagedTable, partition: &PartitionKey) -> String {
-    let (placement, separator) = (Placement::default(), table.requests().schema().separator);
+    let (placement, separator) = (Placement::default(), table.schema().separator);
     partition.at(placement.first(), placement, separator).as_str().to_owned()
 }
 

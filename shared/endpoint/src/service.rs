@@ -122,6 +122,7 @@ impl Service {
             _ => {}
         }
         let Some(table) = upstream.table_of(&body)? else { return upstream.pass(call).await };
+        table.follow();
         parameters::check(operation, &body)?;
         match operation {
             "GetItem" => items::get(upstream, table, call, body).await,

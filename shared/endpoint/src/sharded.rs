@@ -41,7 +41,7 @@ pub(crate) async fn read<K>(
     place: impl Fn(SortKey) -> Option<K>,
     deadline: Deadline,
 ) -> Result<ControlFlow<bool>, Refusal> {
-    let schema = table.requests().schema();
+    let schema = table.schema();
     let partition = query.partition.clone();
     let size = |sort: &SortKey, item: &StoredItem| {
         stored::size(schema, &partition, sort, &item.attributes)
@@ -155,7 +155,7 @@ impl Asked {
         let query = self.query.clone();
         let read = read(table, query, &self.evaluation, &mut page, place, deadline).await?;
         let last = page.last.as_ref().filter(|_| read == ControlFlow::Break(true));
-        let schema = table.requests().schema();
+        let schema = table.schema();
         let last = last.map(|last| stored::key(schema, &self.query.partition, last));
         let consumed = consumed(table, self.capacity.as_deref(), page.consumed_rcu);
         Ok(self.evaluation.answer(page, last, consumed))

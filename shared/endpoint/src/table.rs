@@ -5,10 +5,13 @@ use std::sync::Arc;
 use dynashard_aws::attributes::{FORWARDED, GENERATION, VERSION};
 use dynashard_aws_operator::Operator;
 use dynashard_core::ports::{CollectionCatalog, Existing, ListPage, NativeTerms};
-use dynashard_core::{Deadline, Directory, Generation, NativeRequests, Telemetry, Version};
+use dynashard_core::{
+    Deadline, Directory, Generation, NativeRequests, StackPolicy, TableSchema, Telemetry, Version,
+};
 use dynashard_keys::{
     ItemKey, PartitionKey, PhysicalPartitionKey, RESERVED_PREFIX, SortKey, SortKeyType,
 };
+use parking_lot::{Mutex, RwLock};
 use serde_json::{Value, json};
 
 use crate::document::Members;
@@ -20,8 +23,20 @@ pub struct ManagedTable {
     name: String,
     metadata_table: String,
     catalog: Box<dyn CollectionCatalog>,
-    requests: NativeRequests,
+    schema: TableSchema,
+    /// By what the stack was last known to decide by.
+    requests: RwLock<Arc<NativeRequests>>,
+    follows: Option<Follows>,
+    telemetry: Option<Arc<dyn Telemetry>>,
     indexes: Indexes,
+}
+
+/// How a table goes over to what its stack decides by.
+struct Follows {
+    /// What it had told, if anything.
+    policy: Mutex<Option<StackPolicy>>,
+    /// What is known of the table by another policy: nothing yet.
+    directory: Box<dyn Fn(StackPolicy) -> Directory + Send + Sync>,
 }
 
 /// What an item was before its own attributes were taken off.
@@ -41,14 +56,28 @@ impl ManagedTable {
         metadata_table: &str,
         directory: Directory,
     ) -> Self {
-        let catalog = operator.records(metadata_table, &directory.settings().schema);
+        let schema = directory.settings().schema.clone();
         Self {
             name: name.to_owned(),
             metadata_table: metadata_table.to_owned(),
-            catalog: Box::new(catalog),
-            requests: NativeRequests::new(directory),
+            catalog: Box::new(operator.records(metadata_table, &schema)),
+            schema,
+            requests: RwLock::new(Arc::new(NativeRequests::new(directory))),
+            follows: None,
+            telemetry: None,
             indexes: Indexes::default(),
         }
+    }
+
+    /// This table, which decides by `policy` and goes over to a `directory` by another one once its stack tells that.
+    #[must_use]
+    pub fn following(
+        self,
+        policy: Option<StackPolicy>,
+        directory: impl Fn(StackPolicy) -> Directory + Send + Sync + 'static,
+    ) -> Self {
+        let (policy, directory) = (Mutex::new(policy), Box::new(directory));
+        Self { follows: Some(Follows { policy, directory }), ..self }
     }
 
     /// Its name.
@@ -57,17 +86,40 @@ impl ManagedTable {
     }
 
     /// This table, with `telemetry` told of what comes of throttles.
-    pub(crate) fn reporting_to(self, telemetry: impl Telemetry + 'static) -> Self {
+    pub(crate) fn reporting_to(mut self, telemetry: impl Telemetry + 'static) -> Self {
         let telemetry: Arc<dyn Telemetry> = Arc::new(telemetry);
-        Self { requests: self.requests.with_telemetry(&telemetry), ..self }
+        let requests = Arc::into_inner(self.requests.into_inner());
+        let requests = requests.expect("nobody has asked for it yet").with_telemetry(&telemetry);
+        self.requests = RwLock::new(Arc::new(requests));
+        Self { telemetry: Some(telemetry), ..self }
     }
 
     pub(crate) fn metadata_table(&self) -> &str {
         &self.metadata_table
     }
 
-    pub(crate) fn requests(&self) -> &NativeRequests {
-        &self.requests
+    pub(crate) fn requests(&self) -> Arc<NativeRequests> {
+        Arc::clone(&self.requests.read())
+    }
+
+    /// Goes over to what the stack decides by now, if it has told another policy. What is under way goes on by the old one.
+    pub(crate) fn follow(&self) {
+        let Some(Follows { policy, directory }) = &self.follows else { return };
+        let mut policy = policy.lock();
+        let Some(told) = self.requests().other_policy(policy.as_ref()) else { return };
+        let next = NativeRequests::new(directory(told.clone()));
+        let next = match &self.telemetry {
+            Some(telemetry) => next.with_telemetry(telemetry),
+            None => next,
+        };
+        *self.requests.write() = Arc::new(next);
+        *policy = Some(told);
+        tracing::info!(table = self.name, "the stack has told another policy to decide by");
+    }
+
+    /// The keys of the table.
+    pub(crate) fn schema(&self) -> &TableSchema {
+        &self.schema
     }
 
     /// What is known of its indexes.
@@ -76,11 +128,11 @@ impl ManagedTable {
     }
 
     pub(crate) fn partition_key_name(&self) -> &str {
-        &self.requests.schema().partition_key_name
+        &self.schema.partition_key_name
     }
 
     pub(crate) fn sort_key_name(&self) -> &str {
-        &self.requests.schema().sort_key_name
+        &self.schema.sort_key_name
     }
 
     /// The collection of an item or a key. `None` where the key is none that DynamoDB takes for this table: it says what is wrong.
@@ -109,7 +161,7 @@ impl ManagedTable {
     /// The sort key that this value is, if it is one of this table.
     pub(crate) fn sort_key(&self, value: &Value) -> Option<SortKey> {
         let (of_type, text) = scalar(value)?;
-        match (of_type, self.requests.schema().sort_key_type) {
+        match (of_type, self.schema.sort_key_type) {
             ("S", SortKeyType::String) => SortKey::string(text).ok(),
             ("N", SortKeyType::Number) => SortKey::parse(text.trim(), SortKeyType::Number).ok(),
             _ => None,
@@ -122,7 +174,7 @@ impl ManagedTable {
         after: Option<&str>,
         deadline: Deadline,
     ) -> Result<ListPage<PartitionKey>, Refusal> {
-        let page = self.requests.collections(&*self.catalog, after, deadline).await;
+        let page = self.requests().collections(&*self.catalog, after, deadline).await;
         page.map_err(|error| Refusal::of(&error))
     }
 
@@ -159,7 +211,7 @@ impl ManagedTable {
 
     /// Has the partition key of a key be the client's again.
     pub(crate) fn name_logically(&self, key: &mut Members) {
-        let separator = self.requests.schema().separator;
+        let separator = self.schema.separator;
         let text = key.get(self.partition_key_name()).and_then(|value| value["S"].as_str());
         let logical = text.and_then(|text| PhysicalPartitionKey::parse(text, separator).ok());
         if let Some((partition, _)) = logical {

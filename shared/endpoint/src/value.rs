@@ -45,7 +45,7 @@ pub(crate) fn check(table: &ManagedTable, item: &Members, is_key: bool) -> Resul
         check_name(name)?;
         bytes += name.len() + size(value, 0)?;
     }
-    let sort_type = match table.requests().schema().sort_key_type {
+    let sort_type = match table.schema().sort_key_type {
         SortKeyType::String => "S",
         SortKeyType::Number => "N",
     };

@@ -8,6 +8,7 @@ use dynashard_keys::{ItemKey, PartitionKey, ShardCount};
 use crate::model::error::Error;
 use crate::model::lease::{Deadline, Lease, Moment};
 use crate::model::schema::TableSchema;
+use crate::model::stack_policy::StackPolicy;
 use crate::model::version::Version;
 use crate::ports::{CollectionCatalog, ListPage, NativeGot, NativeRead, NativeTerms, NativeWrite};
 use crate::usecases::directory::Directory;
@@ -50,6 +51,12 @@ impl NativeRequests {
     /// The keys of the main table.
     pub fn schema(&self) -> &TableSchema {
         &self.directory.settings().schema
+    }
+
+    /// What the stack decides by, if it has told that this is something else than `policy`.
+    pub fn other_policy(&self, policy: Option<&StackPolicy>) -> Option<StackPolicy> {
+        let item = self.directory.lease().last()?;
+        item.policy.as_ref().filter(|told| Some(*told) != policy).cloned()
     }
 
     /// The time, for deadlines and leases.

@@ -184,7 +184,7 @@ impl<'a> Merge<'a> {
         deadline: Deadline,
     ) -> Result<BTreeSet<Spot>, NoPage> {
         let (table, partition) = (self.table, &self.asked.partition);
-        let schema = table.requests().schema();
+        let schema = table.schema();
         let names = [&schema.partition_key_name, &schema.sort_key_name, GENERATION, FORWARDED];
         let names = json!({ "#p": names[0], "#s": names[1], "#g": names[2], "#f": names[3] });
         let mut live = BTreeSet::new();

@@ -82,6 +82,6 @@ async fn described(
             String::from_utf8_lossy(&answer.body)
         )));
     }
-    table.indexes().learn(&answer.members(), table.requests().schema(), now);
+    table.indexes().learn(&answer.members(), table.schema(), now);
     Ok(table.indexes().get(name, now))
 }

@@ -6,7 +6,7 @@ use dynashard_core::CollectionMetadata;
 use dynashard_keys::{Placement, ShardCount};
 use serde_json::{Value, json};
 
-use crate::stack::{MAIN, METADATA, OTHER, Stack, create_metadata_table, item, partition};
+use crate::stack::{MAIN, METADATA, OTHER, Stack, ask, create_metadata_table, item, partition};
 
 const INDEX: &str = "by-color";
 
@@ -59,6 +59,30 @@ async fn stored(stack: &Stack) -> Vec<String> {
     let mut keys = clients.filter_map(|item| item["sk"].as_s().ok().cloned()).collect::<Vec<_>>();
     keys.sort();
     keys
+}
+
+/// A deployment may give the stack another policy.
+#[tokio::test]
+async fn an_endpoint_goes_over_to_what_its_stack_decides_by() {
+    let stack = Stack::start_with_short_leases().await;
+    let (service, followed) = stack.following();
+    let get = json!({ "TableName": MAIN, "Key": item("a", "1") }).to_string();
+    assert_eq!(ask(&service, "GetItem", get.as_bytes()).await.0, 200);
+    let counts = [8, 32].map(|count| ShardCount::new(count).expect("a count"));
+    for (at, count) in counts.into_iter().enumerate() {
+        stack.tell_most_shards(count).await;
+        let goes_over = async {
+            while followed.lock().len() == at {
+                let (status, answer) = ask(&service, "GetItem", get.as_bytes()).await;
+                assert_eq!(status, 200, "{answer}");
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(PATIENCE, goes_over).await.expect("it goes over");
+    }
+    let followed = followed.lock().iter().map(|policy| policy.max_shards).collect::<Vec<_>>();
+    assert_eq!(followed, counts);
+    stack.database.shutdown().await;
 }
 
 /// Without its metadata nobody knows where an item lies.

@@ -18,11 +18,12 @@ use aws_smithy_types::body::SdkBody;
 use dynashard_aws::ServerClock;
 use dynashard_aws_operator::{Operator, RawClient};
 use dynashard_core::ports::RecordStore;
-use dynashard_core::{CollectionMetadata, KeyHash, Settings, TableSchema};
+use dynashard_core::{CollectionMetadata, Deadline, KeyHash, Settings, StackPolicy, TableSchema};
 use dynashard_endpoint::{Call, ManagedTable, Service, ServiceOptions};
-use dynashard_keys::{PartitionKey, SortKeyType};
+use dynashard_keys::{PartitionKey, ShardCount, SortKeyType};
 use dynashard_local::{DynamoDb, DynamoDbOptions, Limits};
 use dynashard_testkit::enlist;
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 pub(crate) const MAIN: &str = "main";
@@ -128,6 +129,28 @@ impl Stack {
         let tables = tables
             .map(|(name, metadata, settings)| table(&self.operator, name, metadata, settings));
         Service::new(RawClient::new(&self.operator, url), tables.into(), ServiceOptions::default())
+    }
+
+    /// An endpoint that follows what the stack decides by, and the policies that it has gone over to.
+    pub(crate) fn following(&self) -> (Service, Arc<Mutex<Vec<StackPolicy>>>) {
+        let followed = Arc::<Mutex<Vec<StackPolicy>>>::default();
+        let (operator, settings) = (self.operator.clone(), self.settings.clone());
+        let policies = Arc::clone(&followed);
+        let table = table(&self.operator, MAIN, METADATA, &self.settings);
+        let table = table.following(None, move |policy| {
+            policies.lock().push(policy.clone());
+            operator.directory(MAIN, METADATA, policy.applied_to(settings.clone()))
+        });
+        let client = RawClient::new(&self.operator, self.database.url());
+        (Service::new(client, vec![table], ServiceOptions::default()), followed)
+    }
+
+    /// Has the stack tell that it gives no collection more shards than these.
+    pub(crate) async fn tell_most_shards(&self, max_shards: ShardCount) {
+        let settings = Settings { max_shards, ..self.settings.clone() };
+        let directory = self.operator.directory(MAIN, METADATA, settings);
+        let deadline = Deadline::after(directory.now(), Duration::from_secs(5));
+        directory.pinned().publish_policy(deadline).await.expect("it is told");
     }
 
     /// An SDK whose requests the endpoint answers, without a socket.

@@ -141,7 +141,7 @@ impl DirectoryLease {
     }
 
     /// The directory item as it was read last, whatever has become of its lease.
-    pub(super) fn last(&self) -> Option<Arc<DirectoryItem>> {
+    pub(crate) fn last(&self) -> Option<Arc<DirectoryItem>> {
         lock(&self.held).as_ref().map(|(item, _)| Arc::clone(item))
     }
 
