@@ -155,7 +155,8 @@ async fn ask(side: &dyn Side, operation: &str, request: &Value, is_whole: bool) 
     let (mut request, mut pages) = (request.clone(), 1_usize);
     while let Some(last) = member(&mut all.body, "LastEvaluatedKey") {
         request["ExclusiveStartKey"] = last;
-        if operation == "Scan" && request["IndexName"].is_null() {
+        // A turn may wait, so that not every page has one.
+        if operation == "Scan" && request["IndexName"].is_null() && pages % 4 == 1 {
             side.take_turn(&turn(pages)).await;
         }
         let mut page = side.call(operation, &request).await;
@@ -185,8 +186,8 @@ async fn ask(side: &dyn Side, operation: &str, request: &Value, is_whole: bool) 
 /// A turn of the reshards behind so many pages. Entries of an index that share their key may pass a page by when they move.
 fn turn(pages: usize) -> Turn {
     let mut partitions = PARTITIONS.into_iter().chain([LOOKALIKE]).cycle();
-    let partition = partitions.nth(pages).unwrap_or_default().to_owned();
-    Turn { partition, secs: 1, items: pages % SORTS.len() }
+    let partition = partitions.nth(pages / 4).unwrap_or_default().to_owned();
+    Turn { partition, secs: 3, items: pages % SORTS.len() }
 }
 
 fn member(body: &mut Value, name: &str) -> Option<Value> {
