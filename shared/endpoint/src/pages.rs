@@ -13,7 +13,7 @@ use crate::document::Members;
 use crate::guard::{Shows, Unasked, page_showing_own};
 use crate::items::{Attempt, attempts, own_words};
 use crate::refusal::Refusal;
-use crate::table::ManagedTable;
+use crate::table::{ManagedTable, physical};
 use crate::upstream::{Upstream, deadline, refused};
 use crate::whole::{Counted, Found};
 use crate::{indexes, scan, sharded};
@@ -153,7 +153,7 @@ fn query_at(
     }
     let name = table.partition_key_name();
     if let Some(condition) = body.get_mut("KeyConditions").and_then(|all| all.get_mut(name)) {
-        condition["AttributeValueList"][0] = ManagedTable::physical(terms);
+        condition["AttributeValueList"][0] = physical(terms);
         return Ok(());
     }
     let text = body.get("KeyConditionExpression").and_then(Value::as_str).unwrap_or_default();
@@ -162,7 +162,7 @@ fn query_at(
     let placeholder = equality(text, name, resolve).map(str::to_owned);
     let values = body.get_mut("ExpressionAttributeValues").and_then(Value::as_object_mut);
     if let Some((placeholder, values)) = placeholder.zip(values) {
-        values.insert(placeholder, ManagedTable::physical(terms));
+        values.insert(placeholder, physical(terms));
         return Ok(());
     }
     Err(Refusal::internal(format!(

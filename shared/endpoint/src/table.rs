@@ -178,14 +178,9 @@ impl ManagedTable {
         page.map_err(|error| Refusal::of(&error))
     }
 
-    /// The partition key as DynamoDB takes it.
-    pub(crate) fn physical(terms: &NativeTerms) -> Value {
-        json!({ "S": terms.partition.as_str() })
-    }
-
     /// Has the partition key of a key be what DynamoDB holds it under.
     pub(crate) fn put_at(&self, item: &mut Members, terms: &NativeTerms) {
-        item.insert(self.partition_key_name().to_owned(), Self::physical(terms));
+        item.insert(self.partition_key_name().to_owned(), physical(terms));
     }
 
     /// Takes off what is ours of an item that DynamoDB has shown, or of a part of one.
@@ -219,6 +214,11 @@ impl ManagedTable {
             key.insert(self.partition_key_name().to_owned(), value);
         }
     }
+}
+
+/// The partition key as DynamoDB takes it.
+pub(crate) fn physical(terms: &NativeTerms) -> Value {
+    json!({ "S": terms.partition.as_str() })
 }
 
 /// The type and the text of a value that is a text or a number. DynamoDB counts no member that is null.
