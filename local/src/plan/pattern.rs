@@ -69,7 +69,7 @@ fn matches(pattern: &Value, value: Option<&Value>) -> bool {
             items.iter().any(|item| matches(pattern, Some(item)))
         }
         (Value::Array(wanted), value) => {
-            // What is no leaf has no value, and does not exist.
+            // Only a leaf has a value and exists.
             let value = value.filter(|value| !value.is_object());
             let is_wanted = |value: &Value| wanted.contains(value);
             value.is_some_and(is_wanted)

@@ -3,11 +3,12 @@
 use std::ops::ControlFlow;
 
 use dynashard_expression::{Condition, Malformed, Placeholders, Projection};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::call::Answer;
 use crate::document::Members;
 use crate::refusal::Refusal;
+use crate::table::ManagedTable;
 
 /// What a client asks to be done with the items.
 #[derive(Debug, Clone)]
@@ -18,6 +19,8 @@ pub(crate) struct Evaluation {
     pub(crate) projection: Option<Projection>,
     /// Whether the items are only counted.
     counts: bool,
+    /// `ReturnConsumedCapacity`.
+    capacity: Option<String>,
 }
 
 /// What a page has so far, of items that have their places by a `K`.
@@ -53,6 +56,7 @@ impl Evaluation {
             filter: filter.transpose().map_err(|error| malformed(&error))?,
             projection: projection.transpose().map_err(|error| malformed(&error))?,
             counts: body.get("Select").is_some_and(|select| select == "COUNT"),
+            capacity: body.get("ReturnConsumedCapacity").and_then(Value::as_str).map(str::to_owned),
         })
     }
 
@@ -115,6 +119,19 @@ impl Evaluation {
             members.insert("ConsumedCapacity".to_owned(), consumed);
         }
         Answer::own(200, Value::Object(members).to_string())
+    }
+
+    /// What a page of the table has consumed, if its client has asked for that.
+    pub(crate) fn consumed(&self, table: &ManagedTable, read_units: f64) -> Option<Value> {
+        let mut consumed = json!({ "TableName": table.name(), "CapacityUnits": read_units });
+        match self.capacity.as_deref()? {
+            "TOTAL" => Some(consumed),
+            "INDEXES" => {
+                consumed["Table"] = json!({ "CapacityUnits": read_units });
+                Some(consumed)
+            }
+            _ => None,
+        }
     }
 }
 

@@ -15,7 +15,8 @@ use crate::upstream::{Upstream, refused};
 /// Reads a page of the request that was understood so, if DynamoDB takes it. What it refuses it refuses in its own words.
 pub(crate) async fn judged<A>(
     upstream: &Upstream,
-    (operation, body): (&str, &Members),
+    operation: &str,
+    body: &Members,
     asked: Result<A, Refusal>,
     page: impl AsyncFnOnce(A) -> Result<Attempt, Refusal>,
 ) -> Result<Attempt, Refusal> {

@@ -12,6 +12,7 @@ use crate::cursor::{Position, end_at, start_at};
 use crate::document::Members;
 use crate::guard::{Shows, Unasked, page_showing_own};
 use crate::items::{Attempt, attempts, own_words};
+use crate::no_page::NoPage;
 use crate::refusal::Refusal;
 use crate::table::{ManagedTable, physical};
 use crate::upstream::{Upstream, deadline, refused};
@@ -24,8 +25,8 @@ enum Ground {
     Collection(PartitionKey, NativeTerms),
     /// The table as a whole, no collection of which was ever listed.
     Table(Lease),
-    /// The table as a whole, where some collections are listed.
-    Listed,
+    /// The table as a whole, where some collections are listed, and which of its items count.
+    Listed(Counted),
 }
 
 /// `Query` and `Scan`, of the table and of its indexes.
@@ -57,7 +58,7 @@ pub(crate) async fn page(
         if let Some(position) = position {
             return scan::listed(upstream, table, body, position.clone(), deadline).await;
         }
-        let Some(ground) = ground(table, partition.as_ref(), deadline).await? else {
+        let Some(ground) = ground(table, partition.as_ref(), shows, deadline).await? else {
             if let Some(partition) = partition.as_ref().filter(|_| is_of_index) {
                 return indexes::query(upstream, table, call, body, partition, deadline).await;
             }
@@ -75,7 +76,7 @@ pub(crate) async fn page(
         if !answer.is_success() {
             return own_words(upstream, call, answer).await.map(Attempt::Answered);
         }
-        shown(upstream, table, (&ground, shows), answer, unasked, deadline).await
+        shown(upstream, table, &ground, answer, unasked, deadline).await
     })
     .await
 }
@@ -94,7 +95,7 @@ impl Ground {
     fn generation(&self) -> u64 {
         match self {
             Self::Collection(_, terms) => terms.generation.get(),
-            Self::Table(_) | Self::Listed => 0,
+            Self::Table(_) | Self::Listed(_) => 0,
         }
     }
 
@@ -103,7 +104,7 @@ impl Ground {
         match self {
             Self::Collection(_, terms) => Some(terms.lease),
             Self::Table(lease) => Some(*lease),
-            Self::Listed => None,
+            Self::Listed(_) => None,
         }
     }
 }
@@ -112,6 +113,7 @@ impl Ground {
 async fn ground(
     table: &ManagedTable,
     partition: Option<&PartitionKey>,
+    shows: Shows,
     deadline: Deadline,
 ) -> Result<Option<Ground>, Refusal> {
     if let Some(partition) = partition {
@@ -121,7 +123,8 @@ async fn ground(
     }
     let lease = table.requests().terms_of_all(deadline).await;
     let lease = lease.map_err(|error| Refusal::of(&error))?;
-    Ok(Some(lease.map_or(Ground::Listed, Ground::Table)))
+    let counted = if shows == Shows::Whole { Counted::OfUnlisted } else { Counted::AtHome };
+    Ok(Some(lease.map_or(Ground::Listed(counted), Ground::Table)))
 }
 
 /// The value that a query demands of the partition key.
@@ -175,7 +178,7 @@ fn query_at(
 async fn shown(
     upstream: &Upstream,
     table: &ManagedTable,
-    (ground, shows): (&Ground, Shows),
+    ground: &Ground,
     answer: Answer,
     unasked: Unasked,
     deadline: Deadline,
@@ -205,15 +208,13 @@ async fn shown(
             found.push(Found { item, at, generation: was.generation });
         }
     }
-    if matches!(ground, Ground::Listed) {
-        let counted = match shows {
-            Shows::Whole => Counted::OfUnlisted,
-            _ => Counted::AtHome,
+    if let Ground::Listed(counted) = ground {
+        found = match counted.of(upstream, table, found, deadline).await {
+            Ok(counted) => counted,
+            Err(NoPage::Again) => return Ok(Attempt::Again),
+            Err(NoPage::Refused(answer)) => return Ok(Attempt::Answered(answer)),
+            Err(NoPage::Failed(refusal)) => return Err(refusal),
         };
-        match counted.of(upstream, table, found, deadline).await? {
-            Some(counted) => found = counted,
-            None => return Ok(Attempt::Again),
-        }
     }
     let hidden = u64::try_from(returned - found.len()).unwrap_or_default();
     for count in ["Count", "ScannedCount"] {
@@ -234,7 +235,7 @@ async fn shown(
     }
     match members.get_mut("LastEvaluatedKey").and_then(Value::as_object_mut) {
         Some(key) => end_at(table, key),
-        None if matches!(ground, Ground::Listed) && shows == Shows::Whole => {
+        None if matches!(ground, Ground::Listed(Counted::OfUnlisted)) => {
             let key = Position::Behind(None).key(table);
             members.insert("LastEvaluatedKey".to_owned(), key.into());
         }

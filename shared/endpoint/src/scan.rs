@@ -23,7 +23,7 @@ use crate::guard::{PageExpressions, page_expressions};
 use crate::items::Attempt;
 use crate::judged::judged;
 use crate::refusal::Refusal;
-use crate::sharded::{consumed, read};
+use crate::sharded::read;
 use crate::table::ManagedTable;
 use crate::upstream::{Upstream, refused};
 
@@ -39,7 +39,7 @@ pub(crate) async fn listed(
     whole.remove("ExclusiveStartKey");
     let page = async |scan: Scan<'_>| scan.page(position).await.map(Attempt::Answered);
     let scan = Scan::of(upstream, table, &whole, deadline);
-    judged(upstream, ("Scan", &whole), scan, page).await
+    judged(upstream, "Scan", &whole, scan, page).await
 }
 
 /// What a client asks for.
@@ -49,8 +49,6 @@ struct Scan<'a> {
     deadline: Deadline,
     consistency: Consistency,
     evaluation: Evaluation,
-    /// `ReturnConsumedCapacity`.
-    capacity: Option<String>,
     /// Of a parallel scan.
     segment: Option<Segment>,
 }
@@ -82,7 +80,6 @@ impl<'a> Scan<'a> {
             deadline,
             consistency: if is_strong { Consistency::Strong } else { Consistency::Eventual },
             evaluation: Evaluation::of(body, filter, projection, &placeholders)?,
-            capacity: body.get("ReturnConsumedCapacity").and_then(Value::as_str).map(str::to_owned),
             segment,
         })
     }
@@ -91,7 +88,7 @@ impl<'a> Scan<'a> {
         let mut page = Page::default();
         let end = self.read(&mut page, position).await?;
         let end = end.map(|end| end.key(self.table));
-        let consumed = consumed(self.table, self.capacity.as_deref(), page.consumed_rcu);
+        let consumed = self.evaluation.consumed(self.table, page.consumed_rcu);
         Ok(self.evaluation.answer(page, end, consumed))
     }
 

@@ -105,6 +105,7 @@ impl Service {
         if upstream.tables().is_empty() {
             return upstream.pass(call).await;
         }
+        upstream.tables().iter().for_each(ManagedTable::follow);
         let body = document::read(&call.body)
             .map_err(|error| Refusal::serialization(format!("the body cannot be read: {error}")))?;
         let body = document::without_nulls(body);
@@ -122,7 +123,6 @@ impl Service {
             _ => {}
         }
         let Some(table) = upstream.table_of(&body)? else { return upstream.pass(call).await };
-        table.follow();
         parameters::check(operation, &body)?;
         match operation {
             "GetItem" => items::get(upstream, table, call, body).await,

@@ -29,7 +29,7 @@ pub(crate) async fn query(
 ) -> Result<Attempt, Refusal> {
     let page =
         |asked: Asked| async move { asked.page(table, deadline).await.map(Attempt::Answered) };
-    judged(upstream, ("Query", body), Asked::of(table, body), page).await
+    judged(upstream, "Query", body, Asked::of(table, body), page).await
 }
 
 /// Takes what a query finds into a page, in order. Says whether something may follow, if the page is over before the query is.
@@ -71,19 +71,6 @@ pub(crate) async fn read<K>(
     }
 }
 
-/// What a page of the table has consumed, if its client has asked for that.
-pub(crate) fn consumed(table: &ManagedTable, asked: Option<&str>, units: f64) -> Option<Value> {
-    let mut consumed = json!({ "TableName": table.name(), "CapacityUnits": units });
-    match asked {
-        Some("TOTAL") => Some(consumed),
-        Some("INDEXES") => {
-            consumed["Table"] = json!({ "CapacityUnits": units });
-            Some(consumed)
-        }
-        _ => None,
-    }
-}
-
 /// The largest item (DynamoDB Developer Guide, "Quotas").
 const MAX_ITEM_BYTES: usize = 400 << 10;
 
@@ -95,8 +82,6 @@ struct Asked {
     /// The bound of that range, if only what lies beyond it is asked for. A page that could begin with it begins behind it.
     excluded: Option<SortKey>,
     evaluation: Evaluation,
-    /// `ReturnConsumedCapacity`.
-    capacity: Option<String>,
 }
 
 impl Asked {
@@ -143,7 +128,6 @@ impl Asked {
             },
             excluded,
             evaluation: Evaluation::of(body, filter, projection, &placeholders)?,
-            capacity: body.get("ReturnConsumedCapacity").and_then(Value::as_str).map(str::to_owned),
         })
     }
 
@@ -157,7 +141,7 @@ impl Asked {
         let last = page.last.as_ref().filter(|_| read == ControlFlow::Break(true));
         let schema = table.schema();
         let last = last.map(|last| stored::key(schema, &self.query.partition, last));
-        let consumed = consumed(table, self.capacity.as_deref(), page.consumed_rcu);
+        let consumed = self.evaluation.consumed(table, page.consumed_rcu);
         Ok(self.evaluation.answer(page, last, consumed))
     }
 }

@@ -7,8 +7,8 @@ use dynashard_keys::{PhysicalPartitionKey, SortKey};
 use serde_json::Value;
 
 use super::asked::{Asked, Sequence};
-use super::no_page::NoPage;
 use crate::document::Members;
+use crate::no_page::NoPage;
 use crate::refusal::Refusal;
 use crate::table::ManagedTable;
 use crate::value;

@@ -2,22 +2,20 @@
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
-use std::time::Duration;
 
-use dynashard_aws::attributes::{FORWARDED, GENERATION};
+use dynashard_aws::attributes::FORWARDED;
 use dynashard_core::{Deadline, NativeShards, Place};
-use dynashard_keys::{ItemKey, PhysicalPartitionKey, SortKey};
+use dynashard_keys::{ItemKey, SortKey};
 use futures_util::stream::{self, StreamExt, TryStreamExt};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::asked::{Asked, CAPACITY};
 use super::feed::{Entry, Feed};
-use super::no_page::NoPage;
 use crate::call::Answer;
 use crate::document::Members;
 use crate::evaluation::Page;
-use crate::refusal::Refusal;
-use crate::stored;
+use crate::live::{Spot, in_time, look};
+use crate::no_page::NoPage;
 use crate::table::ManagedTable;
 use crate::upstream::{Upstream, refused};
 
@@ -35,20 +33,11 @@ pub(super) struct Merge<'a> {
     consumed: Value,
 }
 
-/// Where an item may lie, by its sort key.
-type Spot = (PhysicalPartitionKey, SortKey);
-
 /// How many shards are asked at once.
 const FAN_OUT: usize = 32;
 
 /// How many entries are asked for of an index of which nothing is known yet.
 const FIRST: usize = 100;
-
-/// How many items a `BatchGetItem` reads (DynamoDB API).
-const MOST_GETS: usize = 100;
-
-/// How long to wait before what DynamoDB has left over of a batch is asked for again.
-const PAUSE: Duration = Duration::from_millis(20);
 
 impl<'a> Merge<'a> {
     /// A page of which nothing was read.
@@ -71,7 +60,7 @@ impl<'a> Merge<'a> {
         loop {
             let waves = self.shards.waves().len();
             for wave in 0..waves {
-                self.check(deadline)?;
+                in_time(self.table, deadline)?;
                 self.read(wave, deadline).await?;
             }
             self.drop_old();
@@ -85,14 +74,6 @@ impl<'a> Merge<'a> {
                 self.begin_anew();
             }
         }
-    }
-
-    fn check(&self, deadline: Deadline) -> Result<(), NoPage> {
-        if deadline.remaining(self.table.requests().now()).is_zero() {
-            let why = "dynashard: the page could not be read in time; ask for less, or again";
-            return Err(Refusal::unavailable(why).into());
-        }
-        Ok(())
     }
 
     /// Reads on in those shards of a wave of which the next entry is not known.
@@ -124,21 +105,24 @@ impl<'a> Merge<'a> {
         if self.shards.is_moving() && self.asked.index.is_local {
             body.insert("ConsistentRead".to_owned(), true.into());
         }
-        Ok((at, limit, self.exchange("Query", body).await?))
+        Ok((at, limit, self.exchange(body).await?))
     }
 
-    /// Sends a read. What was answered after the lease does not count.
-    async fn exchange(&self, operation: &str, body: Members) -> Result<Members, NoPage> {
+    /// Sends a query. What was answered after the lease does not count.
+    async fn exchange(&self, body: Members) -> Result<Members, NoPage> {
         let sent = Value::Object(body).to_string().into_bytes();
-        let answer = self.upstream.exchange(operation, sent, None).await.map(Answer::from);
+        let answer = self.upstream.exchange("Query", sent, None).await.map(Answer::from);
         let answer = answer.map_err(|error| refused(&error))?;
         if !answer.is_success() {
             return Err(NoPage::Refused(answer));
         }
-        if !self.shards.lease().is_live(self.table.requests().now()) {
-            return Err(NoPage::Again);
-        }
+        self.within_lease()?;
         Ok(answer.members())
+    }
+
+    fn within_lease(&self) -> Result<(), NoPage> {
+        let is_live = self.shards.lease().is_live(self.table.requests().now());
+        if is_live { Ok(()) } else { Err(NoPage::Again) }
     }
 
     /// Drops those entries of these shards that do not count, as only the table tells: entries at the old home of items that are
@@ -160,10 +144,11 @@ impl<'a> Merge<'a> {
                 let key = ItemKey::new(self.asked.partition.clone(), sort.clone());
                 if self.shards.place_of(&key, feed.at.as_str()) == Place::OldHome {
                     let new = self.shards.new_home(&key);
+                    let new = new.map(|new| new.as_str().to_owned());
                     doubts.extend(new.map(|new| (*at, (new, sort.clone()), false)));
                 }
                 if may_be_markers {
-                    doubts.push((*at, (feed.at.clone(), sort.clone()), true));
+                    doubts.push((*at, (feed.at.as_str().to_owned(), sort.clone()), true));
                 }
             }
         }
@@ -177,61 +162,21 @@ impl<'a> Merge<'a> {
         Ok(())
     }
 
-    /// In which of these spots of the table something is live.
+    /// At which of these places of the table something is live.
     async fn live(
         &mut self,
         spots: BTreeSet<Spot>,
         deadline: Deadline,
     ) -> Result<BTreeSet<Spot>, NoPage> {
-        let (table, partition) = (self.table, &self.asked.partition);
-        let schema = table.schema();
-        let names = [&schema.partition_key_name, &schema.sort_key_name, GENERATION, FORWARDED];
-        let names = json!({ "#p": names[0], "#s": names[1], "#g": names[2], "#f": names[3] });
-        let mut live = BTreeSet::new();
-        let mut wanted = spots.into_iter().collect::<Vec<_>>();
-        while !wanted.is_empty() {
-            self.check(deadline)?;
-            let batch = wanted.split_off(wanted.len().saturating_sub(MOST_GETS));
-            let keys = batch.iter().map(|(home, sort)| {
-                let mut key = stored::key(schema, partition, sort);
-                key.insert(schema.partition_key_name.clone(), json!({ "S": home.as_str() }));
-                Value::Object(key)
-            });
-            let gets = json!({ "Keys": keys.collect::<Vec<_>>(), "ConsistentRead": true,
-                "ProjectionExpression": "#p, #s, #g, #f", "ExpressionAttributeNames": names });
-            let mut body = Members::new();
-            body.insert("RequestItems".to_owned(), json!({ table.name(): gets }));
-            if let Some(capacity) = self.asked.request.get(CAPACITY) {
-                body.insert(CAPACITY.to_owned(), capacity.clone());
-            }
-            let answer = self.exchange("BatchGetItem", body).await?;
-            if let Some(consumed) = answer.get("ConsumedCapacity").and_then(|all| all.get(0)) {
-                add(&mut self.consumed, consumed);
-            }
-            let spot_of = |key: &Members| {
-                let at = key.get(&schema.partition_key_name)?["S"].as_str()?;
-                let sort = table.sort_key(key.get(&schema.sort_key_name)?)?;
-                batch.iter().find(|(home, of)| home.as_str() == at && *of == sort).cloned()
-            };
-            let found = answer.get("Responses").and_then(|tables| tables[table.name()].as_array());
-            for item in found.into_iter().flatten().filter_map(Value::as_object) {
-                let spot = spot_of(item);
-                let shown = table.shown(&mut item.clone());
-                if shown.generation > self.shards.generation().get() {
-                    table.requests().forget(partition);
-                    return Err(NoPage::Again);
-                }
-                live.extend(spot.filter(|_| !shown.is_marker));
-            }
-            let left = answer.get("UnprocessedKeys").map(|tables| &tables[table.name()]["Keys"]);
-            let left = left.and_then(Value::as_array).into_iter().flatten();
-            let left = left.filter_map(|key| spot_of(key.as_object()?)).collect::<Vec<_>>();
-            if !left.is_empty() {
-                table.requests().wait(PAUSE).await;
-                wanted.extend(left);
-            }
+        let capacity = self.asked.request.get(CAPACITY);
+        let found = look(self.upstream, self.table, spots, capacity, deadline).await?;
+        found.consumed.iter().for_each(|more| add(&mut self.consumed, more));
+        if found.newest > self.shards.generation().get() {
+            self.table.requests().forget(&self.asked.partition);
+            return Err(NoPage::Again);
         }
-        Ok(live)
+        self.within_lease()?;
+        Ok(found.live)
     }
 
     /// Drops entries that were read where items come from, and then again where they go to.
@@ -304,6 +249,8 @@ fn add(all: &mut Value, more: &Value) {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]

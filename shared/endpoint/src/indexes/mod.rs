@@ -7,7 +7,6 @@
 mod asked;
 mod feed;
 mod merge;
-mod no_page;
 
 use std::sync::Arc;
 
@@ -17,12 +16,12 @@ use serde_json::{Value, json};
 
 use self::asked::Asked;
 use self::merge::Merge;
-use self::no_page::NoPage;
 use crate::call::{Answer, Call};
 use crate::document::Members;
 use crate::index::Index;
 use crate::items::{Attempt, own_words};
 use crate::judged::judged;
+use crate::no_page::NoPage;
 use crate::refusal::Refusal;
 use crate::table::ManagedTable;
 use crate::upstream::{Upstream, refused};
@@ -59,7 +58,7 @@ pub(crate) async fn query(
             }
         }
     };
-    judged(upstream, ("Query", body), Asked::of(table, index, body, partition), page).await
+    judged(upstream, "Query", body, Asked::of(table, index, body, partition), page).await
 }
 
 /// The index of this name, `None` where DynamoDB describes none.

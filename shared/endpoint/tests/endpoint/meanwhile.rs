@@ -66,14 +66,15 @@ async fn stored(stack: &Stack) -> Vec<String> {
 async fn an_endpoint_goes_over_to_what_its_stack_decides_by() {
     let stack = Stack::start_with_short_leases().await;
     let (service, followed) = stack.following();
-    let get = json!({ "TableName": MAIN, "Key": item("a", "1") }).to_string();
-    assert_eq!(ask(&service, "GetItem", get.as_bytes()).await.0, 200);
+    // Whatever it is asked.
+    let get = json!({ "RequestItems": { MAIN: { "Keys": [item("a", "1")] } } }).to_string();
+    assert_eq!(ask(&service, "BatchGetItem", get.as_bytes()).await.0, 200);
     let counts = [8, 32].map(|count| ShardCount::new(count).expect("a count"));
     for (at, count) in counts.into_iter().enumerate() {
         stack.tell_most_shards(count).await;
         let goes_over = async {
             while followed.lock().len() == at {
-                let (status, answer) = ask(&service, "GetItem", get.as_bytes()).await;
+                let (status, answer) = ask(&service, "BatchGetItem", get.as_bytes()).await;
                 assert_eq!(status, 200, "{answer}");
                 tokio::task::yield_now().await;
             }

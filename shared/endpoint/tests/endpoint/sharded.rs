@@ -155,6 +155,21 @@ pub(crate) async fn walk(stack: &Stack, query: &Value) -> usize {
     }
 }
 
+/// Reads all pages of a query of large items, each of which has to be the one of the other table, but for how many items it has
+/// counted: the engine counts the one that a page ends before. Returns how many pages there were, and items.
+pub(crate) async fn walk_large(stack: &Stack, query: &mut Value) -> (usize, u64) {
+    let (mut pages, mut scanned) = (0, 0);
+    loop {
+        let [(_, mut ours), (_, mut theirs)] = ask_both(stack, query).await;
+        let counts = [&mut ours, &mut theirs].map(|answer| answer["ScannedCount"].take());
+        scanned += counts[0].as_u64().unwrap_or_default();
+        assert_eq!(ours, theirs, "page {pages} of {query}");
+        pages += 1;
+        let Some(last) = ours.get("LastEvaluatedKey") else { return (pages, scanned) };
+        query["ExclusiveStartKey"] = last.clone();
+    }
+}
+
 /// An item of many types, and of less where `n` is odd.
 pub(crate) fn varied(n: usize) -> Value {
     let mut item = json!({
@@ -464,17 +479,7 @@ async fn a_page_ends_at_a_megabyte() {
         ] {
             let mut query = query_of(metadata.partition.as_str(), more);
             query["ProjectionExpression"] = "sk".into();
-            let (mut pages, mut scanned) = (0, 0);
-            loop {
-                let [(_, mut ours), (_, mut theirs)] = ask_both(&stack, &query).await;
-                // The engine counts the item that a page ends before.
-                let counts = [&mut ours, &mut theirs].map(|answer| answer["ScannedCount"].take());
-                scanned += counts[0].as_u64().unwrap_or_default();
-                assert_eq!(ours, theirs, "page {pages} of {query}");
-                pages += 1;
-                let Some(last) = ours.get("LastEvaluatedKey") else { break };
-                query["ExclusiveStartKey"] = last.clone();
-            }
+            let (pages, scanned) = walk_large(&stack, &mut query).await;
             assert!(pages > 5 && scanned == 90, "{pages} pages of {scanned} items");
         }
     }

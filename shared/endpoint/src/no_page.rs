@@ -4,7 +4,7 @@ use crate::call::Answer;
 use crate::refusal::Refusal;
 
 /// Why a page could not be read.
-pub(super) enum NoPage {
+pub(crate) enum NoPage {
     /// What was known is out of date.
     Again,
     /// DynamoDB has refused a part of it.
