@@ -3,12 +3,14 @@
 //! `cargo bench -p dynashard-cli --bench serve` prints, from one run on one machine:
 //!
 //! 1. how soon the endpoint is ready;
-//! 2. puts of 1 KB to a table that passes through, straight to the engine and through the endpoint: latency one at a time, and
-//!    the processor time of the endpoint for each, over 64 connections;
+//! 2. puts of 1 KB to a table that passes through, straight to the engine, through a relay that only copies bytes, and through
+//!    the endpoint: latency one at a time, and the processor time of the endpoint for each, over 64 connections. What the relay
+//!    takes is what any hop takes on this machine;
 //! 3. puts to cold keys of a managed table, the same way, with the requests that the engine counts: the benchmark fails if
 //!    they are more than one for each;
-//! 4. pages of 100 items in order, of a key of 16 shards through the endpoint, and of the same items under one key of the
-//!    table that passes through, straight to the engine;
+//! 4. pages of 100 items in order, of a key of 16 shards through the endpoint, and of the same items under one key of another
+//!    table without it: from the engine, and from answers that all come after 3 ms, as DynamoDB's servers do not share the
+//!    processors of this machine;
 //! 5. the memory of the endpoint after all that.
 //!
 //! Both ways take turns in rounds, so that what else the machine does meets both.
@@ -17,26 +19,42 @@
 
 mod common;
 
+use std::collections::HashMap;
+use std::env;
 use std::fs;
 use std::io::{BufRead, BufReader};
+use std::net::Ipv4Addr;
 use std::process::{Child, Command, ExitCode, Stdio};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use axum::Router;
 use bytes::Bytes;
 use common::{Failure, MAIN_TABLE, METADATA_TABLE, UNLIMITED_WCU, float, stack_options};
+use dynashard_aws_operator::Operator;
+use dynashard_core::ports::{RecordStore, StoreError};
+use dynashard_core::{CollectionMetadata, KeyHash, TableSchema};
+use dynashard_keys::{PartitionKey, Placement, ShardCount};
 use dynashard_local::Stack;
+use dynashard_testkit::enlist;
 use futures_util::stream::{self, StreamExt, TryStreamExt};
-use http::Request;
+use http::{Request, StatusCode};
 use http_body_util::{BodyExt, Full};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use time::UtcDateTime;
 use time::format_description::StaticFormatDescription;
 use time::macros::format_description;
+use tokio::io::copy_bidirectional;
+use tokio::net::{TcpListener, TcpStream};
 
 const OTHER_TABLE: &str = "Other";
+
+/// The variable that has this program be a relay to the server that it names.
+const RELAY_TO: &str = "DYNASHARD_BENCH_RELAY_TO";
 
 /// Whoever signs, the engine lets in; what is not signed it refuses.
 const SIGNATURE: &str = "AWS4-HMAC-SHA256 Credential=bench/20261127/us-east-1/dynamodb/aws4_request, SignedHeaders=host, Signature=0";
@@ -54,13 +72,21 @@ const CONNECTIONS: usize = 64;
 
 /// The items of the key of 16 shards, and how many pages of it are read in each of the rounds.
 const PAGED: u32 = 2_000;
-const PAGES: u32 = 200;
+const PAGES: u32 = 100;
+
+const PAGED_KEY: &str = "paged";
+
+/// How long a server takes that only remembers, which is about what DynamoDB takes.
+const SERVER_TIME: Duration = Duration::from_millis(3);
 
 /// What an item of 1 KB has beside its key.
 const PAYLOAD: usize = 950;
 
 #[tokio::main]
 async fn main() -> Result<ExitCode, Failure> {
+    if let Ok(server) = env::var(RELAY_TO) {
+        return relay(&server).await;
+    }
     let mut options = stack_options().await?;
     options.partitions.partition_wcu = UNLIMITED_WCU;
     options.overrides.push(("ScalingMode".to_owned(), "off".to_owned()));
@@ -82,14 +108,17 @@ async fn main() -> Result<ExitCode, Failure> {
     ready.sort();
     println!("ready after {:.0} ms", millis(ready[ready.len() / 2]));
     let (endpoint, _) = Endpoint::start(&direct)?;
+    let (relay, _) = Endpoint::start_relay(&direct)?;
     let mut fails = false;
     for table in [OTHER_TABLE, MAIN_TABLE] {
         let what =
             if table == MAIN_TABLE { "cold keys of a managed table" } else { "another table" };
         println!("puts of 1 KB to {what}");
-        let (mut plain, mut through) = (Vec::new(), Vec::new());
+        let (mut plain, mut relayed, mut through) = (Vec::new(), Vec::new(), Vec::new());
         for round in 0..ROUNDS {
-            for (url, times) in [(&direct, &mut plain), (&endpoint.url, &mut through)] {
+            let ways =
+                [(&direct, &mut plain), (&relay.url, &mut relayed), (&endpoint.url, &mut through)];
+            for (url, times) in ways {
                 for n in 0..ONE_BY_ONE {
                     let began = Instant::now();
                     put(&client, url, table, &format!("{round}-{n}")).await?;
@@ -98,13 +127,15 @@ async fn main() -> Result<ExitCode, Failure> {
             }
         }
         plain.sort();
+        relayed.sort();
         through.sort();
         for percentile in [50, 99] {
             let at = |times: &[Duration]| millis(times[times.len() * percentile / 100]);
-            let (plain, through) = (at(&plain), at(&through));
+            let (plain, relayed, through) = (at(&plain), at(&relayed), at(&through));
             println!(
-                "  p{percentile}: {plain:.2} ms without, {through:.2} ms through it, {:.2} ms more",
-                through - plain
+                "  p{percentile}: {plain:.2} ms without, {through:.2} ms through it, {:.2} ms more; {:.2} ms more through a relay",
+                through - plain,
+                relayed - plain
             );
         }
         let before = (endpoint.processor_time()?, stack.counters());
@@ -118,7 +149,7 @@ async fn main() -> Result<ExitCode, Failure> {
         );
         fails |= requests != u64::from(SIDE_BY_SIDE);
     }
-    pages(&client, &direct, &endpoint.url, &stack.endpoints().api).await?;
+    pages(&client, &direct).await?;
     println!("{} MB of memory", endpoint.resident_kilobytes()? / 1_024);
     drop(endpoint);
     stack.shutdown().await;
@@ -129,49 +160,132 @@ async fn main() -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Reads pages of a key of 16 shards, and of one partition.
-async fn pages(client: &Http, direct: &str, through: &str, api: &str) -> Result<(), Failure> {
-    let shards = json!({ "placement": "xxh64", "number_of_shards": 16 }).to_string();
-    let created = Request::put(format!("{api}/collection?pk=paged"));
-    let created = created.header("content-type", "application/json").body(Full::from(shards))?;
-    let status = client.request(created).await?.status();
-    if !status.is_success() {
-        return Err(format!("the key did not get its shards: {status}").into());
-    }
-    let mut ways = [(direct, OTHER_TABLE, Vec::new()), (through, MAIN_TABLE, Vec::new())];
-    for (url, table, _) in &ways {
+/// Reads pages of a key of 16 shards, and of one partition: of the engine, which shares the processors with the endpoint, and of
+/// what it has answered before, which comes after [`SERVER_TIME`].
+async fn pages(client: &Http, direct: &str) -> Result<(), Failure> {
+    list_of_16_shards(direct).await?;
+    let (endpoint, _) = Endpoint::start(direct)?;
+    for (url, table) in [(direct, OTHER_TABLE), (&*endpoint.url, MAIN_TABLE)] {
         for n in 0..PAGED {
-            put_item(client, url, table, ("paged", &format!("{n:06}"))).await?;
+            put_item(client, url, table, (PAGED_KEY, &format!("{n:06}"))).await?;
         }
     }
-    for round in 0..ROUNDS * PAGES {
-        for (url, table, times) in &mut ways {
-            let body = json!({
-                "TableName": table,
-                "KeyConditionExpression": "pk = :p",
-                "ExpressionAttributeValues": { ":p": { "S": "paged" } },
-                "ExclusiveStartKey": { "pk": { "S": "paged" }, "sk": { "S": format!("{:06}", round * 7 % (PAGED - 200)) } },
-                "Limit": 100,
-            });
-            let began = Instant::now();
-            send(client, url, "Query", &body).await?;
-            times.push(began.elapsed());
+    println!("pages of 100 items of 1 KB, in order, of a key of 16 shards");
+    measure_pages(client, direct, &endpoint, "the engine").await?;
+    let remembering = remembering(client.clone(), direct.to_owned()).await?;
+    let (endpoint, _) = Endpoint::start(&remembering)?;
+    let after = format!("answers that come after {} ms", SERVER_TIME.as_millis());
+    measure_pages(client, &remembering, &endpoint, &after).await
+}
+
+/// Lists the key as one that has had its 16 shards for long: to grow takes a quarter of an hour.
+async fn list_of_16_shards(direct: &str) -> Result<(), Failure> {
+    let records = Operator::on_this_machine(direct).await;
+    let records = records.records(METADATA_TABLE, &TableSchema::default());
+    let (partition, shards) = (PartitionKey::new(PAGED_KEY)?, ShardCount::new(16)?);
+    let hash = KeyHash::of(&partition);
+    let metadata = CollectionMetadata::stable(partition, Placement::Xxh64, shards, 1_700_000_000);
+    let failed = |error: StoreError| format!("the key did not get its shards: {error:?}");
+    enlist(&records, &metadata).await.map_err(failed)?;
+    let groups = [hash.segment().group(), hash.metadata_group()];
+    records.raise(&groups).await.map_err(failed)?;
+    Ok(())
+}
+
+async fn measure_pages(
+    client: &Http,
+    direct: &str,
+    endpoint: &Endpoint,
+    what: &str,
+) -> Result<(), Failure> {
+    let mut ways = [(direct, OTHER_TABLE, Vec::new()), (&*endpoint.url, MAIN_TABLE, Vec::new())];
+    let mut before = Duration::ZERO;
+    for round in 0..=ROUNDS {
+        // The first round asks for the first time.
+        if round == 1 {
+            ways.iter_mut().for_each(|(_, _, times)| times.clear());
+            before = endpoint.processor_time()?;
+        }
+        for page in 0..PAGES {
+            let start = format!("{:06}", page * 7 % (PAGED - 200));
+            for (url, table, times) in &mut ways {
+                let body = json!({
+                    "TableName": table,
+                    "KeyConditionExpression": "pk = :p",
+                    "ExpressionAttributeValues": { ":p": { "S": PAGED_KEY } },
+                    "ExclusiveStartKey": { "pk": { "S": PAGED_KEY }, "sk": { "S": start } },
+                    "Limit": 100,
+                });
+                let began = Instant::now();
+                send(client, url, "Query", &body).await?;
+                times.push(began.elapsed());
+            }
         }
     }
+    let spent = endpoint.processor_time()?.saturating_sub(before);
     let [plain, through] = ways.map(|(_, _, mut times)| {
         times.sort();
         millis(times[times.len() / 2])
     });
-    println!("pages of 100 items of 1 KB, in order, of a key of 16 shards");
     println!(
-        "  p50: {plain:.2} ms from one partition without it, {through:.2} ms through it, {:.2} times and {:.2} ms more than 1.3 times",
+        "  of {what}: p50 {plain:.2} ms of one partition without it, {through:.2} ms through it, {:.2} times; {:.1} ms of processor for each",
         through / plain,
-        through - 1.3 * plain
+        millis(spent) / f64::from(ROUNDS * PAGES)
     );
     Ok(())
 }
 
-/// A `dynashard serve` of its own.
+/// A server that asks another one each query once, and answers it after [`SERVER_TIME`] from then on.
+async fn remembering(client: Http, server: String) -> Result<String, Failure> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+    let url = format!("http://{}", listener.local_addr()?);
+    let known = Arc::<Mutex<HashMap<Bytes, Bytes>>>::default();
+    let answer = move |request: axum::extract::Request| {
+        let (client, server, known) = (client.clone(), server.clone(), Arc::clone(&known));
+        async move {
+            let (parts, body) = request.into_parts();
+            let asked = body.collect().await.map_err(|_| StatusCode::BAD_REQUEST)?.to_bytes();
+            let remembered = known.lock().get(&asked).cloned();
+            if let Some(answer) = remembered {
+                tokio::time::sleep(SERVER_TIME).await;
+                return Ok(answer);
+            }
+            let mut sent = Request::post(server);
+            for name in ["content-type", "x-amz-target", "authorization", "x-amz-date"] {
+                sent = sent.header(name, &parts.headers[name]);
+            }
+            let is_query = parts.headers["x-amz-target"].as_bytes().ends_with(b".Query");
+            let sent = sent.body(Full::from(asked.clone())).map_err(|_| StatusCode::BAD_REQUEST)?;
+            let answer = client.request(sent).await.map_err(|_| StatusCode::BAD_GATEWAY)?;
+            if !answer.status().is_success() {
+                return Err(answer.status());
+            }
+            let answer = answer.into_body().collect().await.map_err(|_| StatusCode::BAD_GATEWAY)?;
+            let answer = answer.to_bytes();
+            if is_query {
+                known.lock().insert(asked, answer.clone());
+            }
+            Ok(answer)
+        }
+    };
+    tokio::spawn(async move { axum::serve(listener, Router::new().fallback(answer)).await });
+    Ok(url)
+}
+
+/// Passes bytes on to a server, until its process ends.
+async fn relay(server: &str) -> Result<ExitCode, Failure> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+    println!("{}", json!({ "endpoint": format!("http://{}", listener.local_addr()?) }));
+    loop {
+        let (mut client, _) = listener.accept().await?;
+        let mut server = TcpStream::connect(server).await?;
+        client.set_nodelay(true)?;
+        server.set_nodelay(true)?;
+        tokio::spawn(async move { copy_bidirectional(&mut client, &mut server).await });
+    }
+}
+
+/// A server of its own process: `dynashard serve`, or a relay.
 struct Endpoint {
     child: Child,
     url: String,
@@ -180,15 +294,25 @@ struct Endpoint {
 impl Endpoint {
     /// Starts one, and tells how long that took.
     fn start(upstream: &str) -> Result<(Self, Duration), Failure> {
-        let began = Instant::now();
         let tables = format!("{MAIN_TABLE}:{METADATA_TABLE}");
-        let mut child = Command::new(env!("CARGO_BIN_EXE_dynashard"))
-            .args(["serve", "--port", "0", "--upstream", upstream, "--tables", &tables])
-            .env("AWS_ACCESS_KEY_ID", "bench")
-            .env("AWS_SECRET_ACCESS_KEY", "bench")
-            .env("AWS_REGION", "us-east-1")
-            .stdout(Stdio::piped())
-            .spawn()?;
+        Self::spawn(
+            Command::new(env!("CARGO_BIN_EXE_dynashard"))
+                .args(["serve", "--port", "0", "--upstream", upstream, "--tables", &tables])
+                .env("AWS_ACCESS_KEY_ID", "bench")
+                .env("AWS_SECRET_ACCESS_KEY", "bench")
+                .env("AWS_REGION", "us-east-1"),
+        )
+    }
+
+    /// Starts a relay: this program again.
+    fn start_relay(server: &str) -> Result<(Self, Duration), Failure> {
+        let address = server.trim_start_matches("http://");
+        Self::spawn(Command::new(env::current_exe()?).env(RELAY_TO, address))
+    }
+
+    fn spawn(command: &mut Command) -> Result<(Self, Duration), Failure> {
+        let began = Instant::now();
+        let mut child = command.stdout(Stdio::piped()).spawn()?;
         let stdout = child.stdout.take().ok_or("no stdout")?;
         let mut line = String::new();
         BufReader::new(stdout).read_line(&mut line)?;

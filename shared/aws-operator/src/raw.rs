@@ -10,6 +10,7 @@ use aws_smithy_runtime_api::client::http::{HttpConnector, SharedHttpConnector};
 use aws_smithy_runtime_api::client::orchestrator::{HttpRequest, HttpResponse};
 use aws_smithy_types::body::SdkBody;
 use aws_smithy_types::byte_stream::ByteStream;
+use bytes::Bytes;
 use dynashard_aws::SystemClock;
 use dynashard_aws::client::ATTEMPT_TIMEOUT;
 use dynashard_aws::error::{causes, is_expired_by, is_never_sent};
@@ -42,7 +43,7 @@ pub struct RawRequest<'a> {
     /// The header by which an endpoint tells its own requests, and its value.
     pub mark: (&'static str, &'a str),
     /// The body.
-    pub body: Vec<u8>,
+    pub body: Bytes,
     /// The leases that a write to managed tables stands on, none where it stands on nothing: it is dated by the one with the earliest
     /// date, and sent while all are live and allow its date (protocol: "Lease").
     pub leases: Vec<Lease>,
@@ -58,7 +59,7 @@ pub struct RawAnswer {
     /// When, by the server's clock, as its `Date` says.
     pub date: Option<String>,
     /// The body.
-    pub body: Vec<u8>,
+    pub body: Bytes,
 }
 
 /// Why there is no answer.
@@ -168,7 +169,7 @@ impl RawClient {
             self.clock.note_date(date);
         }
         let body = ByteStream::new(answer.into_body()).collect().await;
-        let body = body.map_err(|error| RawError::NoAnswer(causes(&error)))?.to_vec();
+        let body = body.map_err(|error| RawError::NoAnswer(causes(&error)))?.into_bytes();
         Ok(RawAnswer { status, request_id, date, body })
     }
 
@@ -272,7 +273,7 @@ mod tests {
         let request = RawRequest {
             target: "DynamoDB_20120810.PutItem",
             mark: ("x-mark", "1"),
-            body: b"{}".to_vec(),
+            body: Bytes::from_static(b"{}"),
             leases: leases.to_vec(),
         };
         client.send(request).await.map(|answer| answer.status)

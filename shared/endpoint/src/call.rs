@@ -21,7 +21,7 @@ pub struct Answer {
     /// The status.
     pub status: u16,
     /// The body.
-    pub body: Vec<u8>,
+    pub body: Bytes,
     /// The id that DynamoDB gave the request, if it was asked.
     pub request_id: Option<String>,
     /// When, by DynamoDB's clock, if it was asked.
@@ -31,12 +31,12 @@ pub struct Answer {
 impl Answer {
     /// An answer that DynamoDB has no part in.
     pub(crate) fn own(status: u16, body: String) -> Self {
-        Self { status, body: body.into_bytes(), request_id: None, date: None }
+        Self { status, body: body.into(), request_id: None, date: None }
     }
 
     /// This answer with another body.
     pub(crate) fn with_body(self, body: Members) -> Self {
-        Self { body: Value::Object(body).to_string().into_bytes(), ..self }
+        Self { body: Value::Object(body).to_string().into(), ..self }
     }
 
     pub(crate) fn is_success(&self) -> bool {

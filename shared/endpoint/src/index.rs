@@ -24,6 +24,17 @@ pub(crate) struct Index {
 }
 
 impl Index {
+    /// The table itself, which has its items as an index of its own keys has its entries.
+    pub(crate) fn of_table(schema: &TableSchema) -> Self {
+        let keys = [&schema.partition_key_name, &schema.sort_key_name];
+        Self {
+            is_local: true,
+            sort_keys: Vec::new(),
+            keys: keys.into_iter().cloned().collect(),
+            projected: None,
+        }
+    }
+
     /// The index of this description, if it is one.
     fn of(description: &Value, is_local: bool, schema: &TableSchema) -> Option<Self> {
         let names = |of_type: Option<&'static str>| {

@@ -17,7 +17,7 @@ use crate::refusal::Refusal;
 use crate::table::{ManagedTable, physical};
 use crate::upstream::{Upstream, deadline, refused};
 use crate::whole::{Counted, Found};
-use crate::{indexes, scan, sharded};
+use crate::{merged, scan};
 
 /// What a page stands on.
 enum Ground {
@@ -59,10 +59,8 @@ pub(crate) async fn page(
             return scan::listed(upstream, table, body, position.clone(), deadline).await;
         }
         let Some(ground) = ground(table, partition.as_ref(), shows, deadline).await? else {
-            if let Some(partition) = partition.as_ref().filter(|_| is_of_index) {
-                return indexes::query(upstream, table, call, body, partition, deadline).await;
-            }
-            return sharded::query(upstream, table, body, deadline).await;
+            let partition = partition.as_ref().expect("a table as a whole has a ground");
+            return merged::query(upstream, table, call, body, partition, deadline).await;
         };
         let mut body = body.clone();
         if let Ground::Collection(partition, terms) = &ground {

@@ -1,4 +1,4 @@
-//! `Query` of a collection that has several shards, or is being resharded: the core reads the items in order, over all shards.
+//! `Query` of a collection that is being resharded: the core reads the items in order, over all shards.
 
 use std::ops::ControlFlow;
 

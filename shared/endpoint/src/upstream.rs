@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use dynashard_aws_operator::{RawAnswer, RawClient, RawError, RawRequest};
 use dynashard_core::{Deadline, Lease};
 use serde_json::Value;
@@ -92,7 +93,7 @@ impl Upstream {
 
     /// Sends a call as it came.
     pub(crate) async fn pass(&self, call: &Call) -> Result<Answer, Refusal> {
-        let sent = self.exchange(&call.operation, call.body.to_vec(), None).await;
+        let sent = self.exchange(&call.operation, call.body.clone(), None).await;
         sent.map(Answer::from).map_err(|error| refused(&error))
     }
 
@@ -100,13 +101,13 @@ impl Upstream {
     pub(crate) async fn exchange(
         &self,
         operation: &str,
-        body: Vec<u8>,
+        body: impl Into<Bytes>,
         leases: impl IntoIterator<Item = Lease>,
     ) -> Result<RawAnswer, RawError> {
         let target = format!("{TARGET_PREFIX}{operation}");
         let mark = (MARK, "1");
         self.metrics.count_upstream(operation);
-        let leases = leases.into_iter().collect();
+        let (body, leases) = (body.into(), leases.into_iter().collect());
         self.client.send(RawRequest { target: &target, mark, body, leases }).await
     }
 

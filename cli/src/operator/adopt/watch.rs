@@ -229,7 +229,7 @@ async fn ask(client: &RawClient, target: &str, body: &Value) -> Result<Value, Fa
     let request = RawRequest {
         target,
         mark: ("x-dynashard-command", "watch"),
-        body: body.to_string().into_bytes(),
+        body: body.to_string().into(),
         leases: Vec::new(),
     };
     let answer = client.send(request).await.map_err(|e| Failure::connection(e.to_string()))?;

@@ -1,6 +1,6 @@
 //! The shards of a collection, for whoever asks them in DynamoDB's own words.
 
-use dynashard_keys::{ItemKey, PhysicalPartitionKey, Separator};
+use dynashard_keys::{Homes, ItemKey, PhysicalPartitionKey, Separator};
 
 use crate::model::lease::Lease;
 use crate::model::version::Generation;
@@ -29,22 +29,13 @@ impl NativeShards {
         Self { known, separator }
     }
 
-    /// The partition keys of all shards in which an item may lie, the old homes of a reshard among them, in the order of the
-    /// shards.
-    pub fn partitions(&self) -> impl ExactSizeIterator<Item = PhysicalPartitionKey> {
-        let metadata = &self.known.metadata;
-        let (partition, placement) = (&metadata.partition, metadata.placement);
-        let shards = placement.shards(metadata.layout().readable);
-        shards.map(move |shard| partition.at(shard, placement, self.separator))
-    }
-
-    /// Those keys in groups, as they are asked one after the other: while items move, first those of where they come from. What
-    /// moves in between is then found where it goes to.
+    /// The partition keys of all shards in which an item may lie, in groups as they are asked one after the other: while items move,
+    /// first those of where they come from. What moves in between is then found where it goes to.
     pub fn waves(&self) -> Vec<Vec<PhysicalPartitionKey>> {
         let metadata = &self.known.metadata;
         let at = |shard| metadata.partition.at(shard, metadata.placement, self.separator);
         match metadata.reshard() {
-            None => vec![self.partitions().collect()],
+            None => vec![metadata.placement.shards(metadata.layout().readable).map(at).collect()],
             Some(reshard) => {
                 vec![reshard.sources().map(at).collect(), reshard.destinations().map(at).collect()]
             }
@@ -70,6 +61,12 @@ impl NativeShards {
     /// at the old homes.
     pub fn is_moving(&self) -> bool {
         self.known.metadata.reshard().is_some()
+    }
+
+    /// Whether each item has one home: of a random collection an item may lie in any shard, and in several.
+    pub fn have_homes(&self) -> bool {
+        let Known { metadata, .. } = &self.known;
+        Homes::of(&metadata.partition, metadata.placement, metadata.number_of_shards).is_some()
     }
 
     /// Whether some shard may hold markers, of this reshard or of the last one.
@@ -139,7 +136,7 @@ mod tests {
             let partition = shards.known.metadata.partition.clone();
             let key = ItemKey::new(partition, sort);
             let mut places = [0; 3];
-            for partition in shards.partitions() {
+            for partition in shards.waves().concat() {
                 let at = match shards.place_of(&key, partition.as_str()) {
                     Place::Home => 0,
                     Place::OldHome => 1,
@@ -185,7 +182,8 @@ mod tests {
             assert_eq!(waves.iter().map(texts).collect::<Vec<_>>(), asked);
             let mut all = waves.concat();
             all.sort_unstable();
-            assert!(shards.partitions().eq(all));
+            let keys = ["key", "key#~1", "key#~2", "key#~3"];
+            assert!(all.iter().map(PhysicalPartitionKey::as_str).eq(keys));
         }
         let waves = shards(Placement::Xxh64, 4, Phase::Stable).waves();
         assert_eq!(waves.iter().map(Vec::len).collect::<Vec<_>>(), [4]);

@@ -6,7 +6,8 @@ use dynashard_core::{CollectionMetadata, Generation, Phase};
 use dynashard_keys::{ItemKey, Placement, Separator, ShardCount, ShardId, SortKey, SortKeyType};
 use serde_json::{Value, json};
 
-use crate::stack::{MAIN, OTHER, Stack, item, partition};
+use crate::canned::{Canned, Reply};
+use crate::stack::{MAIN, OTHER, Stack, ask, item, partition};
 
 /// The generation that every layout here has.
 pub(crate) const GENERATION: u64 = 2;
@@ -54,7 +55,7 @@ pub(crate) async fn write(stack: &Stack, items: Vec<(&str, Value)>) {
             puts.push(json!({ "PutRequest": { "Item": item } }));
         }
         let target = "DynamoDB_20120810.BatchWriteItem";
-        let body = json!({ "RequestItems": by_table }).to_string().into_bytes();
+        let body = json!({ "RequestItems": by_table }).to_string().into();
         let request = RawRequest { target, mark: ("x-test", "1"), body, leases: Vec::new() };
         let answer = client.send(request).await.expect("an answer");
         let text = String::from_utf8_lossy(&answer.body);
@@ -568,5 +569,35 @@ async fn a_query_tells_what_it_took_and_names_nothing_of_ours() {
     query["Limit"] = 1.5.into();
     let (status, answer) = stack.ask("Query", query).await;
     assert_eq!(status, 400, "{answer}");
+    stack.database.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_shard_that_dynamodb_refuses_to_read_for_a_moment_is_asked_again() {
+    let stack = Stack::start().await;
+    let metadata =
+        CollectionMetadata::stable(partition("a"), Placement::Xxh64, count(2), 1_700_000_000);
+    // The first request pins the settings.
+    stack.ask("GetItem", json!({ "TableName": MAIN, "Key": item("b", "1") })).await;
+    stack.list(&metadata).await;
+    let empty = || Reply::new(200, json!({ "Items": [], "Count": 0, "ScannedCount": 0 }));
+    let throttled = || {
+        let kind = "com.amazonaws.dynamodb.v20120810#ProvisionedThroughputExceededException";
+        Reply::new(400, json!({ "__type": kind, "message": "too much" }))
+    };
+    // The first query is judged by a request of its own.
+    let replies = [empty(), empty(), empty(), throttled(), empty(), throttled(), empty()];
+    let upstream = Canned::start(replies.into_iter().chain((0..40).map(|_| throttled()))).await;
+    let service = stack.in_front_of(&upstream.url);
+    let query = json!({ "TableName": MAIN, "KeyConditionExpression": "pk = :p",
+                        "ExpressionAttributeValues": { ":p": { "S": "a" } } });
+    let query = query.to_string();
+    for requests in [3, 7] {
+        let (status, body) = ask(&service, "Query", query.as_bytes()).await;
+        assert_eq!((status, upstream.asked().len()), (200, requests), "{body}");
+    }
+    let (status, body) = ask(&service, "Query", query.as_bytes()).await;
+    let kind = body["__type"].as_str().unwrap_or_default();
+    assert_eq!((status, kind.ends_with("ThroughputExceededException")), (400, true), "{body}");
     stack.database.shutdown().await;
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
+use std::time::Duration;
 
 use dynashard_aws::attributes::FORWARDED;
 use dynashard_core::{Deadline, NativeShards, Place};
@@ -16,6 +17,7 @@ use crate::document::Members;
 use crate::evaluation::Page;
 use crate::live::{Spot, in_time, look};
 use crate::no_page::NoPage;
+use crate::outcome::Outcome;
 use crate::table::ManagedTable;
 use crate::upstream::{Upstream, refused};
 
@@ -35,6 +37,10 @@ pub(super) struct Merge<'a> {
 
 /// How many shards are asked at once.
 const FAN_OUT: usize = 32;
+
+/// How long it is waited before a shard is asked again that DynamoDB has refused to read, first and at last.
+const FIRST_PAUSE: Duration = Duration::from_millis(20);
+const LONGEST_PAUSE: Duration = Duration::from_millis(640);
 
 /// How many entries are asked for of an index of which nothing is known yet.
 const FIRST: usize = 100;
@@ -108,16 +114,28 @@ impl<'a> Merge<'a> {
         Ok((at, limit, self.exchange(body).await?))
     }
 
-    /// Sends a query. What was answered after the lease does not count.
+    /// Sends a query, and again for a while where DynamoDB has too much to do: a page of which one shard is missing is none. What was
+    /// answered after the lease does not count.
     async fn exchange(&self, body: Members) -> Result<Members, NoPage> {
         let sent = Value::Object(body).to_string().into_bytes();
-        let answer = self.upstream.exchange("Query", sent, None).await.map(Answer::from);
-        let answer = answer.map_err(|error| refused(&error))?;
-        if !answer.is_success() {
-            return Err(NoPage::Refused(answer));
+        let mut pause = FIRST_PAUSE;
+        loop {
+            let answer = self.upstream.exchange("Query", sent.clone(), None).await;
+            let answer = Answer::from(answer.map_err(|error| refused(&error))?);
+            self.within_lease()?;
+            match Outcome::of(answer) {
+                Outcome::Done(answer) => return Ok(answer.members()),
+                Outcome::Again(_, answer) if pause > LONGEST_PAUSE => {
+                    return Err(NoPage::Refused(answer));
+                }
+                Outcome::Again(..) => {}
+                Outcome::Refused(answer) | Outcome::Passed(answer) => {
+                    return Err(NoPage::Refused(answer));
+                }
+            }
+            self.table.requests().wait(pause).await;
+            pause *= 2;
         }
-        self.within_lease()?;
-        Ok(answer.members())
     }
 
     fn within_lease(&self) -> Result<(), NoPage> {

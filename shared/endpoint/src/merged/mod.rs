@@ -1,8 +1,10 @@
-//! `Query` of an index whose key has the table's partition key, of a collection that has several shards, or is being resharded.
+//! `Query` of a collection that has several shards, or is being resharded: of the table, and of an index whose key has the table's
+//! partition key.
 //!
 //! Each shard is asked in DynamoDB's own words ([`asked`]), and what they have is merged here ([`merge`]) by the index's sort key
 //! and the table's. While items move, shards that they leave are read before those that they go to, always from one place on: what
-//! moves in between is found where it goes to, and what is at both homes counts at the new one.
+//! moves in between is found where it goes to, and what is at both homes counts at the new one. Of the table itself the core reads
+//! what moves: it can settle an item.
 
 mod asked;
 mod feed;
@@ -12,7 +14,7 @@ use std::sync::Arc;
 
 use dynashard_core::Deadline;
 use dynashard_keys::PartitionKey;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use self::asked::Asked;
 use self::merge::Merge;
@@ -23,10 +25,11 @@ use crate::items::{Attempt, own_words};
 use crate::judged::judged;
 use crate::no_page::NoPage;
 use crate::refusal::Refusal;
+use crate::sharded;
 use crate::table::ManagedTable;
 use crate::upstream::{Upstream, refused};
 
-/// Answers a query of an index of one collection.
+/// Answers a query of one collection.
 pub(crate) async fn query(
     upstream: &Upstream,
     table: &ManagedTable,
@@ -35,16 +38,25 @@ pub(crate) async fn query(
     partition: &PartitionKey,
     deadline: Deadline,
 ) -> Result<Attempt, Refusal> {
-    let name = body.get("IndexName").and_then(Value::as_str).unwrap_or_default();
-    let Some(index) = described(upstream, table, name).await? else {
-        // DynamoDB says so itself, unless the index has come meanwhile.
-        let answer = upstream.pass(call).await?;
-        let has_come = answer.is_success();
-        return Ok(if has_come { Attempt::Again } else { Attempt::Answered(answer) });
+    let shards = table.requests().shards_of(partition, deadline).await;
+    let shards = shards.map_err(|error| Refusal::of(&error))?;
+    let index = match body.get("IndexName") {
+        None if shards.is_moving() || !shards.have_homes() => {
+            return sharded::query(upstream, table, body, deadline).await;
+        }
+        None => Arc::new(Index::of_table(table.schema())),
+        Some(name) => {
+            let name = name.as_str().unwrap_or_default();
+            let Some(index) = described(upstream, table, name).await? else {
+                // DynamoDB says so itself, unless the index has come meanwhile.
+                let answer = upstream.pass(call).await?;
+                let has_come = answer.is_success();
+                return Ok(if has_come { Attempt::Again } else { Attempt::Answered(answer) });
+            };
+            index
+        }
     };
     let page = |asked: Asked| async move {
-        let shards = table.requests().shards_of(&asked.partition, deadline).await;
-        let shards = shards.map_err(|error| Refusal::of(&error))?;
         match Merge::new(upstream, table, &asked, &shards).page(deadline).await {
             Ok(answer) => Ok(Attempt::Answered(answer)),
             Err(NoPage::Again) => Ok(Attempt::Again),
