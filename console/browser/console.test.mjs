@@ -192,7 +192,11 @@ function numberIn(text) {
   return Number(digits.replaceAll(",", "")) * ({ k: 1e3, m: 1e6, min: 60 }[unit] ?? 1);
 }
 
-test("figures are those of the load, and a change is what the dialog says", { timeout: 900e3 }, async () => {
+// It waits for a change of eight minutes, and compares how long that took on this machine with what the dialog says: the nightly run
+// has the time and the quiet for that.
+const NIGHTLY = { timeout: 900e3, skip: !process.env.DYNASHARD_CONSOLE_FIGURES && "DYNASHARD_CONSOLE_FIGURES=1 runs it" };
+
+test("figures are those of the load, and a change is what the dialog says", NIGHTLY, async () => {
   const minute = () => Math.floor(Date.now() / 60e3), started = minute();
   const local = await start([...LOCAL, "--allow-changes", "--set", "MoverWriteUnits=1000"], readyLine);
   const { api, console: address } = local.found;
