@@ -29,13 +29,14 @@ use async_trait::async_trait;
 use common::{Failure, Tables, stack_options};
 use dynashard_aws::OsEntropy;
 use dynashard_core::ports::{
-    BatchPage, Consistency, ItemStore, Metered, ShardPage, ShardQuery, SortRange, StoreError,
-    Transfer, Transferred, World, Write,
+    Adjusted, BatchPage, Consistency, ItemStore, Metered, ShardPage, ShardQuery, SortRange,
+    StoreError, Transfer, Transferred, World, Write,
 };
 use dynashard_core::query::{PageBudget, Query, QueryPage, Strategy};
 use dynashard_core::{
-    AttributeValue, Attributes, CollectionMetadata, Deadline, Directory, Fields, Generation,
-    NewItem, Owner, Phase, Precondition, Reader, Settings, StoredItem, Version, Writer,
+    Adjustment, AttributeValue, Attributes, CollectionMetadata, Deadline, Directory, Fields,
+    Generation, Lease, NewItem, Owner, Phase, Precondition, Reader, Settings, StoredItem, Version,
+    Writer,
 };
 use dynashard_keys::{
     ItemKey, PartitionKey, PhysicalKey, PhysicalPartitionKey, Placement, ShardCount, SortKey,
@@ -587,6 +588,10 @@ impl<Q: Queries> ItemStore for OnlyQueries<Q> {
     }
 
     async fn transfer(&self, _: &Transfer) -> Result<Transferred, StoreError> {
+        Err(not_wanted())
+    }
+
+    async fn adjust(&self, _: &[Adjustment], _: Lease) -> Result<Adjusted, StoreError> {
         Err(not_wanted())
     }
 

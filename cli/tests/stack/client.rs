@@ -4,7 +4,7 @@
 pub(crate) mod users;
 
 use dynashard_aws_operator::{Caller, RequestSigner};
-use dynashard_client::{Client, CollectionQuery, Condition, HttpApi, InProcess, Store};
+use dynashard_client::{Bounds, Client, CollectionQuery, Condition, HttpApi, InProcess, Store};
 use futures_util::TryStreamExt;
 use serde_json::json;
 use users::User;
@@ -45,6 +45,17 @@ async fn both_stores_see_the_same_items_and_versions() {
     let etag = tables.put_if(&found.value, &condition).await.expect("it is this version");
     api.delete(&key, &Condition::Version(etag)).await.expect("it is the next version");
     assert_eq!(tables.get_consistent::<User>(&key).await.expect("it reads"), None);
+
+    // What one counts, the other reads.
+    let visits = User::item_key_of("of-api", "visits").expect("a key");
+    assert_eq!(api.store().counter(&visits).await.expect("it reads"), None);
+    let bounds = Bounds { min: Some(0), max: None };
+    api.store().add_to_counter(&visits, 3, bounds).await.expect("it is made");
+    tables.store().add_to_counter(&visits, -2, bounds).await.expect("it is added");
+    let refused = api.store().add_to_counter(&visits, -2, bounds).await.expect_err("too much");
+    assert_eq!(refused.code(), Some("counter_limit"));
+    assert_eq!(api.store().counter(&visits).await.expect("it reads"), Some(1));
+    assert_eq!(tables.store().counter(&visits).await.expect("it reads"), Some(1));
 
     // A key that is too long for a URL is as good as any other.
     let (tenant_id, id) = ("é".repeat(900), "é".repeat(400));

@@ -8,6 +8,7 @@ mod adopt;
 mod auth;
 mod client;
 mod console;
+mod counters;
 mod dates;
 mod decisions;
 mod doctor;

@@ -111,6 +111,8 @@ fn requests_and_reshards(used: &mut Used) {
             &json!({ "number_of_shards": 2 }),
         );
         assert_eq!(created.status, 201, "{created:?}");
+        let counted = stack.json("POST", "/counter?pk=hot&sk=n", &json!({ "add": 1 }));
+        assert_eq!(counted.status, 200, "{counted:?}");
         let pk = format!("moving-{round}");
         let keys = (0..120).map(|n| format!("{n:03}")).collect::<Vec<_>>();
         stack.put_all(keys.iter().map(|sk| json!({ "pk": pk, "sk": sk, "item": { "n": 1 } })));

@@ -1,5 +1,5 @@
 use dynashard_api::body::BatchGet;
-use dynashard_api::json::{Format, ItemJson, payload_bytes};
+use dynashard_api::json::{Format, ItemJson, SortKeyJson, payload_bytes};
 use dynashard_api::params::Params;
 use dynashard_api::problem::Problem;
 use dynashard_api::request::Request;
@@ -104,6 +104,23 @@ impl ReadHandler {
         Ok(of_items(&answer, format).because_of(codes))
     }
 
+    async fn counter(&self, request: &Request, deadline: Deadline) -> Result<Response, Problem> {
+        let mut params = request.params()?;
+        let key = params.item_key(self.schema().sort_key_type, &request.granted)?;
+        params.finish()?;
+        let counter = self.reader.counter(&key, deadline).await?;
+        let answer = CounterAnswer {
+            pk: key.partition.as_str(),
+            sk: SortKeyJson(&key.sort),
+            value: counter.value,
+            min: counter.bounds.min,
+            max: counter.bounds.max,
+            cells: counter.cells,
+            consumed_rcu: counter.consumed_rcu,
+        };
+        Ok(Response::json(200, &answer))
+    }
+
     async fn query(
         &self,
         request: &Request,
@@ -169,6 +186,7 @@ impl Handler for ReadHandler {
                 let params = body::params(request, self.schema().sort_key_type)?;
                 self.query(request, params, deadline).await
             }
+            ("GET", "/counter") => self.counter(request, deadline).await,
             ("GET", "/collection") => self.collection(request, deadline).await,
             (method, path) => Err(Problem::no_route(method, path)),
         }
@@ -211,6 +229,19 @@ struct BatchAnswer<'a> {
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
 fn is_zero(units: &f64) -> bool {
     *units == 0.0
+}
+
+#[derive(Serialize)]
+struct CounterAnswer<'a> {
+    pk: &'a str,
+    sk: SortKeyJson<'a>,
+    value: i128,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    min: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max: Option<i64>,
+    cells: u16,
+    consumed_rcu: f64,
 }
 
 #[derive(Serialize)]

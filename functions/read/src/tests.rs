@@ -13,9 +13,10 @@ use std::time::Duration;
 
 use dynashard_core::ports::{Change, Clock, RecordStore};
 use dynashard_core::{
-    Addition, Bucket, DecisionHistory, DecisionRecord, LedgerKind, Measures, Reader, Span,
+    Addition, Bounds, Bucket, Deadline, DecisionHistory, DecisionRecord, LedgerKind, Measures,
+    Reader, Span, Writer,
 };
-use dynashard_keys::PartitionKey;
+use dynashard_keys::{ItemKey, PartitionKey, SortKey};
 use dynashard_testkit::block_on;
 
 use crate::handler::ReadHandler;
@@ -41,6 +42,19 @@ fn throttled() -> World {
     let seen = DecisionHistory::default();
     block_on(world.memory.commit(&[Change::of_decisions(&ewr(), &seen, history)]))
         .expect("it is saved");
+    world
+}
+
+/// A counter from which somebody has taken.
+fn counting() -> World {
+    let world = World::of_flights();
+    let writer = Writer::new(world.directory());
+    let key = ItemKey::new(ewr(), SortKey::string("seats").expect("a sort key"));
+    let bounds = Bounds { min: Some(0), max: Some(150) };
+    for amount in [150, -32] {
+        let deadline = Deadline::after(world.clock.now(), Duration::from_secs(5));
+        block_on(writer.add_to_counter(&key, amount, bounds, deadline)).expect("it is added");
+    }
     world
 }
 

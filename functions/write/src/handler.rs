@@ -74,6 +74,26 @@ impl WriteHandler {
         Ok(consuming(response, outcome.consumed_wcu))
     }
 
+    async fn count(&self, request: &Request, deadline: Deadline) -> Result<Response, Problem> {
+        let key = self.item_key(request, request.params()?)?;
+        headers::expect_json(request)?;
+        let (amount, bounds) = body::add(&request.body)?;
+        let added = self.writer.add_to_counter(&key, amount, bounds, deadline).await?;
+        let (pk, sk) = (key.partition.as_str(), SortKeyJson(&key.sort));
+        let answer = AddedAnswer { pk, sk, cell: added.cell, cells: added.cells };
+        Ok(consuming(Response::json(200, &answer), added.consumed_wcu))
+    }
+
+    async fn delete_counter(
+        &self,
+        request: &Request,
+        deadline: Deadline,
+    ) -> Result<Response, Problem> {
+        let key = self.item_key(request, request.params()?)?;
+        let deleted = self.writer.delete_counter(&key, deadline).await?;
+        Ok(consuming(Response::empty(204), deleted.consumed_wcu))
+    }
+
     fn item_key(&self, request: &Request, mut params: Params) -> Result<ItemKey, Problem> {
         let key = params.item_key(self.schema().sort_key_type, &request.granted)?;
         params.finish()?;
@@ -121,6 +141,8 @@ impl Handler for WriteHandler {
                 self.delete(request, params, deadline).await
             }
             ("POST", "/batch-write") => self.batch(request, deadline).await,
+            ("POST", "/counter") => self.count(request, deadline).await,
+            ("DELETE", "/counter") => self.delete_counter(request, deadline).await,
             (method, path) => Err(Problem::no_route(method, path)),
         }
     }
@@ -156,6 +178,14 @@ fn stored(key: &ItemKey, written: Written) -> Response {
 /// The answer with the write units of what it answers.
 fn consuming(response: Response, consumed_wcu: f64) -> Response {
     response.with_header(headers::CONSUMED_WCU, consumed_wcu.to_string())
+}
+
+#[derive(Serialize)]
+struct AddedAnswer<'a> {
+    pk: &'a str,
+    sk: SortKeyJson<'a>,
+    cell: u16,
+    cells: u16,
 }
 
 #[derive(Serialize)]

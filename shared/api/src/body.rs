@@ -2,10 +2,10 @@
 
 use dynashard_core::ports::Consistency;
 use dynashard_core::{
-    Attributes, BatchOperation, Code, Error, Fields, MAX_BATCH_GETS, MAX_BATCH_OPERATIONS, NewItem,
-    TableSchema,
+    Attributes, BatchOperation, Bounds, Code, Error, Fields, MAX_BATCH_GETS, MAX_BATCH_OPERATIONS,
+    MAX_COUNTED, NewItem, TableSchema,
 };
-use dynashard_keys::{ItemKey, Placement, ShardCount, SortKeyType};
+use dynashard_keys::{ItemKey, Number, Placement, ShardCount, SortKeyType};
 use serde_json::value::RawValue;
 
 use crate::grants::GrantedKeys;
@@ -201,6 +201,34 @@ pub fn scale(body: &[u8], max_shards: ShardCount) -> Result<ShardCount, Problem>
     shard_count(count, max_shards)
 }
 
+/// An add to a counter: `{"add": n, "min": n, "max": n}`. The bounds may be left out.
+pub fn add(body: &[u8]) -> Result<(i64, Bounds), Problem> {
+    let mut members = json::object(body)?;
+    let mut number = |name: &str| {
+        let value = members.remove(name).filter(|value| json::type_name(value) != "null");
+        let number = value.map(|value| counted(value).ok_or((name.to_owned(), value)));
+        number.transpose().map_err(|(name, value)| {
+            let (limit, value) = (MAX_COUNTED, value.get());
+            let why =
+                format!("{name:?} is {value}, and not a whole number from -{limit} to {limit}");
+            Problem::bad_body(why)
+        })
+    };
+    let amount = number("add")?;
+    let bounds = Bounds { min: number("min")?, max: number("max")? };
+    refuse_others(&members, "the body")?;
+    let amount = amount.ok_or_else(|| Problem::bad_body("the body has no \"add\"".to_owned()))?;
+    if matches!(bounds, Bounds { min: Some(min), max: Some(max) } if min > max) {
+        return Err(Problem::bad_body("\"min\" is above \"max\"".to_owned()));
+    }
+    Ok((amount, bounds))
+}
+
+fn counted(value: &RawValue) -> Option<i64> {
+    let number = value.get().parse::<Number>().ok()?.to_string().parse::<i64>().ok()?;
+    (-MAX_COUNTED..=MAX_COUNTED).contains(&number).then_some(number)
+}
+
 fn shard_count(value: &RawValue, max_shards: ShardCount) -> Result<ShardCount, Problem> {
     let count = json::whole_number(value).and_then(|count| u32::try_from(count).ok());
     let count = count.and_then(|count| ShardCount::new(count).ok());
@@ -231,6 +259,30 @@ mod tests {
     use dynashard_core::MAX_ITEM_BYTES;
 
     use super::*;
+
+    #[test]
+    fn an_add_is_a_whole_number_and_so_are_its_bounds() {
+        let read = |body: &str| add(body.as_bytes()).map_err(|problem| problem.code());
+        let bounds = |min, max| Bounds { min, max };
+        assert_eq!(read(r#"{"add":1}"#), Ok((1, bounds(None, None))));
+        let all = r#"{"add":-2.0,"min":-1e1,"max":9007199254740991}"#;
+        assert_eq!(read(all), Ok((-2, bounds(Some(-10), Some(MAX_COUNTED)))));
+        assert_eq!(read(r#"{"add":0,"min":null}"#), Ok((0, bounds(None, None))));
+        for wrong in [
+            "{}",
+            "[]",
+            r#"{"add":null}"#,
+            r#"{"add":"1"}"#,
+            r#"{"add":0.5}"#,
+            r#"{"add":9007199254740992}"#,
+            r#"{"add":1e99}"#,
+            r#"{"add":1,"max":true}"#,
+            r#"{"add":1,"by":2}"#,
+            r#"{"add":1,"min":2,"max":1}"#,
+        ] {
+            assert_eq!(read(wrong), Err("bad_body"), "{wrong}");
+        }
+    }
 
     #[test]
     fn regression_16_0_shards_were_no_whole_number() {

@@ -5,7 +5,9 @@ use std::collections::HashMap;
 use aws_sdk_dynamodb::primitives::Blob;
 use aws_sdk_dynamodb::types::AttributeValue as Sdk;
 use dynashard_core::ports::StoreError;
-use dynashard_core::{AttributeValue, Attributes, Generation, StoredItem, TableSchema, Version};
+use dynashard_core::{
+    AttributeValue, Attributes, CELL_PREFIX, Generation, StoredItem, TableSchema, Version,
+};
 use dynashard_keys::{Number, PhysicalKey, RESERVED_PREFIX, SortKey, SortKeyType};
 
 /// `_ds_g`: the generation of an item's last write or move. Must be kept stable.
@@ -101,8 +103,8 @@ pub(crate) fn decode_item(
     let version = Version::new(take_number(VERSION)?);
     let forwarded = item.remove(FORWARDED).is_some();
     // A later version of the system may add attributes of its own.
-    let attributes =
-        decode_attributes(item.into_iter().filter(|(name, _)| !name.starts_with(RESERVED_PREFIX)))?;
+    let is_kept = |name: &str| !name.starts_with(RESERVED_PREFIX) || name.starts_with(CELL_PREFIX);
+    let attributes = decode_attributes(item.into_iter().filter(|(name, _)| is_kept(name)))?;
     Ok(StoredItem { attributes, generation, version, forwarded })
 }
 

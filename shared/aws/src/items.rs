@@ -7,14 +7,16 @@ use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::error::BuildError;
 use aws_sdk_dynamodb::types::{
     AttributeValue, ConditionCheck, ConsumedCapacity, Get, KeysAndAttributes, Put,
-    ReturnConsumedCapacity, ReturnValuesOnConditionCheckFailure, TransactGetItem,
-    TransactWriteItem,
+    ReturnConsumedCapacity, ReturnValue, ReturnValuesOnConditionCheckFailure, TransactGetItem,
+    TransactWriteItem, Update,
 };
 use dynashard_core::ports::{
-    Action, Arrival, BatchPage, Condition, Consistency, Expected, ItemStore, Metered, ShardPage,
-    ShardQuery, SortRange, StoreError, Transfer, Transferred, Write,
+    Action, Adjusted, Arrival, BatchPage, Condition, Consistency, Expected, ItemStore, Metered,
+    ShardPage, ShardQuery, SortRange, StoreError, Transfer, Transferred, Write,
 };
-use dynashard_core::{Fields, Generation, Owner, StoredItem, TableSchema, Version};
+use dynashard_core::{
+    Adjustment, CellNumber, Fields, Generation, Lease, Owner, StoredItem, TableSchema, Version,
+};
 use dynashard_keys::{PhysicalKey, SortKey};
 use futures_util::future::join_all;
 
@@ -273,6 +275,62 @@ impl ItemStore for DynamoItemStore {
         }
     }
 
+    async fn adjust(
+        &self,
+        adjustments: &[Adjustment],
+        lease: Lease,
+    ) -> Result<Adjusted, StoreError> {
+        let check = LeaseCheck { lease, clock: self.clock.clone() };
+        let all_old = ReturnValuesOnConditionCheckFailure::AllOld;
+        if let [adjustment] = adjustments {
+            let expression = Expression::of_adjustment(adjustment);
+            let answer = self
+                .client
+                .update_item()
+                .table_name(&self.table)
+                .set_key(Some(attributes::key(&adjustment.key, &self.schema)))
+                .update_expression(update_of(adjustment))
+                .condition_expression(expression.text)
+                .set_expression_attribute_names(Some(expression.names))
+                .set_expression_attribute_values(Some(expression.values))
+                .return_values(ReturnValue::AllNew)
+                .return_values_on_condition_check_failure(all_old)
+                .return_consumed_capacity(ReturnConsumedCapacity::Total)
+                .customize()
+                .interceptor(check)
+                .send()
+                .await
+                .map_err(|e| self.refused(of_write(&e)))?;
+            let item = answer.attributes.map(|item| self.decode(item)).transpose()?;
+            let consumed_wcu = units(answer.consumed_capacity.as_slice());
+            return Ok(Adjusted { item, consumed_wcu });
+        }
+        let mut transaction = self.client.transact_write_items();
+        for adjustment in adjustments {
+            let expression = Expression::of_adjustment(adjustment);
+            let update = Update::builder()
+                .table_name(&self.table)
+                .set_key(Some(attributes::key(&adjustment.key, &self.schema)))
+                .update_expression(update_of(adjustment))
+                .condition_expression(expression.text)
+                .set_expression_attribute_names(Some(expression.names))
+                .set_expression_attribute_values(Some(expression.values))
+                .build()
+                .map_err(|e| rejected(&e))?;
+            transaction =
+                transaction.transact_items(TransactWriteItem::builder().update(update).build());
+        }
+        let answer = transaction
+            .return_consumed_capacity(ReturnConsumedCapacity::Total)
+            .customize()
+            .interceptor(check)
+            .send()
+            .await
+            .map_err(|e| self.refused(of_write(&e)))?;
+        let consumed_wcu = units(answer.consumed_capacity.as_deref().unwrap_or_default());
+        Ok(Adjusted { item: None, consumed_wcu })
+    }
+
     async fn batch_get(
         &self,
         keys: &[PhysicalKey],
@@ -449,6 +507,12 @@ fn units(consumed: &[ConsumedCapacity]) -> f64 {
     consumed.iter().filter_map(|consumed| consumed.capacity_units).sum()
 }
 
+/// What a change does to a cell, by the placeholders of its condition.
+fn update_of(adjustment: &Adjustment) -> String {
+    let adds = (0..adjustment.change.adds.len()).map(|at| format!("#a{at} :a{at}"));
+    format!("SET #v = :v ADD {}", adds.collect::<Vec<_>>().join(", "))
+}
+
 /// The projection of a read, with its placeholders: the key, the system's own attributes, and the
 /// named fields. Without fields nothing is projected, and the read returns everything.
 #[derive(Default)]
@@ -518,6 +582,42 @@ impl Expression {
             Expected::Marker => text.push_str(" AND attribute_exists(#f)"),
         }
         Self { text, names, values }
+    }
+
+    /// The guard, and the conditions of a change of a cell; with the placeholders of what it does.
+    fn of_adjustment(adjustment: &Adjustment) -> Self {
+        let Adjustment { version, change, .. } = adjustment;
+        let mut names = HashMap::from([
+            ("#g".to_owned(), GENERATION.to_owned()),
+            ("#v".to_owned(), VERSION.to_owned()),
+            ("#n".to_owned(), CellNumber::Value.name().to_owned()),
+        ]);
+        let mut values = HashMap::from([(":v".to_owned(), number(version.get()))]);
+        let is_there =
+            if change.creates { "attribute_not_exists(#n)" } else { "attribute_exists(#n)" };
+        // No collection of a cell is ever resharded.
+        let mut terms = vec!["attribute_not_exists(#g)".to_owned(), is_there.to_owned()];
+        let mut placed = |kind: &str, at: usize, which: CellNumber, value: Option<i128>| {
+            names.insert(format!("#{kind}{at}"), which.name().to_owned());
+            let value = value.map(|value| AttributeValue::N(value.to_string()));
+            values.extend(value.map(|value| (format!(":{kind}{at}"), value)));
+        };
+        for (at, (which, by)) in change.adds.iter().enumerate() {
+            placed("a", at, *which, Some(*by));
+        }
+        for (at, (which, least)) in change.at_least.iter().enumerate() {
+            placed("l", at, *which, Some(*least));
+            terms.push(format!("#l{at} >= :l{at}"));
+        }
+        for (at, (which, value)) in change.equals.iter().enumerate() {
+            placed("e", at, *which, Some(*value));
+            terms.push(format!("#e{at} = :e{at}"));
+        }
+        for (at, which) in change.lacks.iter().enumerate() {
+            placed("x", at, *which, None);
+            terms.push(format!("attribute_not_exists(#x{at})"));
+        }
+        Self { text: terms.join(" AND "), names, values }
     }
 
     fn of_query(query: &ShardQuery, schema: &TableSchema) -> Self {

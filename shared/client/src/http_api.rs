@@ -4,8 +4,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use dynashard_api::json::SortKeyJson;
 use dynashard_aws_operator::RequestSigner;
-use dynashard_core::Code;
 use dynashard_core::ports::{Consistency, SortRange};
+use dynashard_core::{Bounds, Code};
 use dynashard_keys::{ItemKey, PartitionKey, Placement, ShardCount};
 use http::header::{CONTENT_TYPE, ETAG, IF_MATCH, IF_NONE_MATCH, RETRY_AFTER};
 use http::{HeaderMap, Method, Request, StatusCode, Uri};
@@ -207,6 +207,39 @@ impl Store for HttpApi {
         Ok(Page { items, cursor })
     }
 
+    async fn add_to_counter(
+        &self,
+        key: &ItemKey,
+        amount: i64,
+        Bounds { min, max }: Bounds,
+    ) -> Result<(), ClientError> {
+        #[derive(Serialize)]
+        struct Body {
+            add: i64,
+            min: Option<i64>,
+            max: Option<i64>,
+        }
+        let body = serde_json::to_string(&Body { add: amount, min, max });
+        let body = body
+            .map_err(|source| ClientError::Json { what: "the add does not become JSON", source })?;
+        let (path, headers) = (counter_path(key), vec![json_header()]);
+        self.send(Call { method: Method::POST, path, headers, body }).await?;
+        Ok(())
+    }
+
+    async fn counter(&self, key: &ItemKey) -> Result<Option<i128>, ClientError> {
+        #[derive(Deserialize)]
+        struct Answered {
+            value: i128,
+        }
+        let (path, body) = (counter_path(key), String::new());
+        match self.send(Call { method: Method::GET, path, headers: Vec::new(), body }).await {
+            Ok(answer) => Ok(Some(answer.json::<Answered>()?.value)),
+            Err(error) if error.code() == Some(Code::ItemNotFound.as_str()) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
     async fn create_collection(
         &self,
         partition: &PartitionKey,
@@ -301,6 +334,11 @@ fn query_body(query: &CollectionQuery, cursor: Option<&str>) -> Result<String, C
     };
     serde_json::to_string(&body)
         .map_err(|source| ClientError::Json { what: "the query does not become JSON", source })
+}
+
+fn counter_path(key: &ItemKey) -> String {
+    let (pk, sk) = (encoded(key.partition.as_str()), encoded(&key.sort.to_string()));
+    format!("/counter?pk={pk}&sk={sk}")
 }
 
 /// The path of an item, unless its key is too long for one.

@@ -8,8 +8,8 @@ use dynashard_aws_operator::{Caller, Operator};
 use dynashard_core::ports::Consistency;
 use dynashard_core::query::{MAX_PAGE_BYTES, PageBudget};
 use dynashard_core::{
-    Code, Deadline, Directory, Precondition, Reader, Scaler, StoredItem, TableSchema, Version,
-    Writer,
+    Bounds, Code, Deadline, Directory, Precondition, Reader, Scaler, StoredItem, TableSchema,
+    Version, Writer,
 };
 use dynashard_keys::{ItemKey, PartitionKey, Placement, ShardCount, SortKey};
 use serde_json::value::{RawValue, to_raw_value};
@@ -131,6 +131,24 @@ impl Store for InProcess {
         let items =
             page.items.iter().map(|(sort, item)| json(schema, &query.partition, sort, item));
         Ok(Page { items: items.collect::<Result<_, _>>()?, cursor: page.cursor })
+    }
+
+    async fn add_to_counter(
+        &self,
+        key: &ItemKey,
+        amount: i64,
+        bounds: Bounds,
+    ) -> Result<(), ClientError> {
+        Box::pin(self.writer.add_to_counter(key, amount, bounds, self.deadline())).await?;
+        Ok(())
+    }
+
+    async fn counter(&self, key: &ItemKey) -> Result<Option<i128>, ClientError> {
+        match Box::pin(self.reader.counter(key, self.deadline())).await {
+            Ok(counter) => Ok(Some(counter.value)),
+            Err(error) if error.code() == Code::ItemNotFound => Ok(None),
+            Err(error) => Err(error.into()),
+        }
     }
 
     async fn create_collection(

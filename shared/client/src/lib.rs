@@ -42,6 +42,7 @@ mod in_process;
 mod store;
 
 pub use client::{Client, Stored};
+pub use dynashard_core::Bounds;
 pub use error::ClientError;
 pub use http_api::HttpApi;
 pub use in_process::InProcess;

@@ -1,6 +1,7 @@
 use std::fmt;
 use std::future::Future;
 
+use dynashard_core::Bounds;
 use dynashard_core::ports::{Consistency, SortRange};
 use dynashard_core::query::{DEFAULT_LIMIT, Query, Strategy};
 use dynashard_keys::{ItemKey, PartitionKey, Placement, ShardCount, SortKey};
@@ -38,6 +39,21 @@ pub trait Store: Send + Sync {
         query: &CollectionQuery,
         cursor: Option<&str>,
     ) -> impl Future<Output = Result<Page, ClientError>> + Send;
+
+    /// Adds to a counter, and makes it where there is none: between these bounds, if any are given. `counter_limit` where the add would
+    /// pass one of them.
+    fn add_to_counter(
+        &self,
+        key: &ItemKey,
+        amount: i64,
+        bounds: Bounds,
+    ) -> impl Future<Output = Result<(), ClientError>> + Send;
+
+    /// What a counter comes to, by strongly consistent reads of its cells.
+    fn counter(
+        &self,
+        key: &ItemKey,
+    ) -> impl Future<Output = Result<Option<i128>, ClientError>> + Send;
 
     /// Spreads a collection that was never changed over so many shards. `collection_exists` if it was.
     fn create_collection(

@@ -15,12 +15,12 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use dynashard_core::ports::{
-    self, BatchPage, Clock, Consistency, Entropy, ItemStore, Metered, ShardPage, ShardQuery,
-    StoreError, Transfer, Transferred, Write,
+    self, Adjusted, BatchPage, Clock, Consistency, Entropy, ItemStore, Metered, ShardPage,
+    ShardQuery, StoreError, Transfer, Transferred, Write,
 };
 use dynashard_core::{
-    Advance, Attributes, CollectionMetadata, Deadline, Directory, Fields, Generation, LaneKey,
-    Owner, Phase, Rebalancer, Scaler, Settings, StoredItem, Throttle, Version,
+    Adjustment, Advance, Attributes, CollectionMetadata, Deadline, Directory, Fields, Generation,
+    LaneKey, Lease, Owner, Phase, Rebalancer, Scaler, Settings, StoredItem, Throttle, Version,
 };
 use dynashard_keys::{
     ItemKey, PartitionKey, PhysicalKey, PhysicalPartitionKey, Placement, ShardCount, ShardId,
@@ -330,6 +330,14 @@ impl ItemStore for Partitions {
         self.take(&[&transfer.old.partition, &transfer.new.partition], 2.0)?;
         self.state().last_move = self.clock.now().boot;
         self.memory.transfer(transfer).await
+    }
+
+    async fn adjust(
+        &self,
+        adjustments: &[Adjustment],
+        lease: Lease,
+    ) -> Result<Adjusted, StoreError> {
+        self.memory.adjust(adjustments, lease).await
     }
 
     async fn batch_get(

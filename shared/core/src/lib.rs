@@ -30,6 +30,7 @@ pub use model::capacity::{
     CapacityDecision, CapacityMetrics, CapacityPeriod, CapacityPolicy, CapacityScaling,
     CapacitySide, CapacityUnits, TableThroughput,
 };
+pub use model::counter::{Adjustment, Bounds, CELL_PREFIX, CellChange, CellNumber, MAX_COUNTED};
 pub use model::decision::{Bound, CountChange, Decision, Diagnosis, Figures, Outcome, Payback};
 pub use model::directory_item::{Counters, DirectoryItem};
 pub use model::error::{Code, Error, Kind};
@@ -69,6 +70,7 @@ pub use usecases::batch::{
 };
 pub use usecases::capacity::{CapacityOutcome, CapacityReport, CapacityScaler};
 pub use usecases::collection::Activity;
+pub use usecases::counter::{Added, CounterValue};
 pub use usecases::directory::{Directory, Known, RequestDates};
 pub use usecases::native::NativeRequests;
 pub use usecases::native_shards::{NativeShards, Place};

@@ -1,4 +1,5 @@
 use alloc::borrow::ToOwned;
+use alloc::format;
 use alloc::sync::Arc;
 use core::fmt;
 use core::str::FromStr;
@@ -32,11 +33,31 @@ impl PartitionKey {
         Ok(Self(text.into()))
     }
 
+    /// The partition key of one cell of a counter whose own is this one. No client can name it, it takes 29 bytes more at most, and
+    /// cells of different tags never share one.
+    #[must_use]
+    pub fn of_cell(&self, tag: u64, cell: u16) -> Self {
+        Self(format!("{CELLS_PREFIX}{tag:016x}#{cell}#{self}").into())
+    }
+
+    /// Whether a text is such a key, as DynamoDB and CloudWatch tell it.
+    pub fn is_of_cell(text: &str) -> bool {
+        text.starts_with(CELLS_PREFIX)
+    }
+
+    /// Whether it is the system's own, which never has more than one shard.
+    pub fn is_reserved(&self) -> bool {
+        self.0.starts_with(RESERVED_PREFIX)
+    }
+
     /// The key as the client wrote it.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 }
+
+/// What the keys of cells begin with. Must be kept stable.
+const CELLS_PREFIX: &str = "_ds_c#";
 
 impl fmt::Display for PartitionKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -114,3 +114,16 @@ fn number_sort_keys_are_hashed_in_their_canonical_form() {
         assert_eq!(of(text).map(ShardId::get), Some(11), "{text}");
     }
 }
+
+#[test]
+fn cells_of_counters_have_the_partition_keys_that_they_always_had() {
+    let partition = PartitionKey::new("EWR").expect("pk");
+    let cell = partition.of_cell(0x7f99_762e_7f93_05cb, 12);
+    assert_eq!(cell.as_str(), "_ds_c#7f99762e7f9305cb#12#EWR");
+    assert!(cell.is_reserved() && !partition.is_reserved());
+    assert!(PartitionKey::is_of_cell(cell.as_str()) && !PartitionKey::is_of_cell("_ds_owner"));
+    let longest = PartitionKey::new("x".repeat(PartitionKey::MAX_BYTES)).expect("pk");
+    let longest = longest.of_cell(u64::MAX, u16::MAX);
+    let first = longest.at(ShardId::new(0), Placement::Xxh64, Separator::default());
+    assert!(first.as_str().len() <= 2_048);
+}

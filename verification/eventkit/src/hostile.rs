@@ -127,7 +127,7 @@ fn damage() -> impl Strategy<Value = Damage> {
         any::<i64>().prop_map(Value::from),
         "\\PC{0,40}".prop_map(Value::from),
         "(GET|PUT|POST|PATCH|DELETE|HEAD)".prop_map(Value::from),
-        "/(item|item/get|item/put|item/patch|item/delete|query|collection|collection/scale|batch-get|batch-write)".prop_map(Value::from),
+        "/(item|item/get|item/put|item/patch|item/delete|query|collection|collection/scale|batch-get|batch-write|counter)".prop_map(Value::from),
         "(pk|sk|from|to|limit|order|cursor|strategy|begins_with)=[%&=+#0-9a-zA-Z]{0,20}"
             .prop_map(Value::from),
         "[\\[\\]{}\",:0-9eE.+\\\\a-z-]{0,40}".prop_map(Value::from),

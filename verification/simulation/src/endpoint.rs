@@ -4,11 +4,13 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use dynashard_core::ports::{
-    BatchPage, Change, CollectionCatalog, Consistency, Dated, ItemStore, List, ListPage, Listed,
-    Metered, Record, RecordKey, RecordStore, ShardPage, ShardQuery, StoreError, Transfer,
+    Adjusted, BatchPage, Change, CollectionCatalog, Consistency, Dated, ItemStore, List, ListPage,
+    Listed, Metered, Record, RecordKey, RecordStore, ShardPage, ShardQuery, StoreError, Transfer,
     Transferred, Write,
 };
-use dynashard_core::{Addition, Fields, Group, Ledger, LedgerKind, Owner, StoredItem};
+use dynashard_core::{
+    Addition, Adjustment, Fields, Group, Lease, Ledger, LedgerKind, Owner, StoredItem,
+};
 use dynashard_keys::{PartitionKey, PhysicalKey};
 
 use crate::environment::START_SECS;
@@ -75,6 +77,24 @@ impl ItemStore for Endpoint {
             tables.transfer(&transfer, visible, now)
         });
         Ok(self.call(name, Kind::Write(lease), execute).await?.value)
+    }
+
+    async fn adjust(
+        &self,
+        adjustments: &[Adjustment],
+        lease: Lease,
+    ) -> Result<Adjusted, StoreError> {
+        let name = || format!("adjust {adjustments:?}");
+        let within = self.terms().visible_within;
+        let mut adjustments = adjustments.to_vec();
+        if self.terms().broken == Some(Mutation::UncheckedRoom) {
+            adjustments.iter_mut().for_each(|it| it.change.at_least.clear());
+        }
+        let execute = at_once(move |tables, kernel, now| {
+            let visible = Self::visibility(kernel, now, within);
+            tables.adjust(&adjustments, visible, now)
+        });
+        Ok(self.call(name, Kind::Write(Some(lease)), execute).await?.value)
     }
 
     async fn batch_get(

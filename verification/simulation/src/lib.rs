@@ -11,6 +11,7 @@
 //!   `tables`, which are what DynamoDB holds.
 //! - `scenario` is what a seed draws before anything runs, `clients`, `queries` and `operators` are
 //!   the programs.
+//! - `counters` is a program of its own, of clients who count.
 //! - `triggers` is a consumer of the main table's stream, who must end with what the table holds.
 //! - `history` is what clients saw, `linearizability` whether that can have happened, and `run` puts
 //!   it together and looks at what is left at the end.
@@ -19,6 +20,7 @@ pub mod linearizability;
 
 mod clients;
 mod clock;
+mod counters;
 mod endpoint;
 mod environment;
 mod history;
@@ -35,5 +37,6 @@ mod trace;
 mod triggers;
 mod world;
 
+pub use counters::run_counters;
 pub use run::{Report, run};
 pub use scenario::Mutation;

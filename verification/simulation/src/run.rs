@@ -31,7 +31,7 @@ pub struct Report {
 }
 
 /// No run of clients and operators takes longer, in virtual time.
-const LONGEST_RUN: Duration = Duration::from_hours(2);
+pub(crate) const LONGEST_RUN: Duration = Duration::from_hours(2);
 
 /// Runs one seed. With `print` everything that happens is written to standard output.
 pub fn run(seed: u64, mutation: Option<Mutation>, print: bool) -> Report {
@@ -55,7 +55,7 @@ pub fn run(seed: u64, mutation: Option<Mutation>, print: bool) -> Report {
     report
 }
 
-fn report(seed: u64, world: &World) -> Report {
+pub(crate) fn report(seed: u64, world: &World) -> Report {
     let history = world.history();
     let reshards = world.network.tables().closed.len();
     Report {

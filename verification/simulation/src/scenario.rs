@@ -35,6 +35,8 @@ pub enum Mutation {
     UpdateKeepsVersion,
     /// A client's condition is judged of a marker.
     ConditionSeesMarker,
+    /// A cell of a counter gives room that it does not have.
+    UncheckedRoom,
 }
 
 /// Accidents per million turns of a process.
@@ -173,7 +175,8 @@ impl Scenario {
                 Mutation::StoreRetries
                 | Mutation::UnpinnedTtl
                 | Mutation::UpdateTrustsNewHome
-                | Mutation::UpdateKeepsVersion,
+                | Mutation::UpdateKeepsVersion
+                | Mutation::UncheckedRoom,
             ) => {}
             // A marker that comes when those of its reshard are gone stays for the next one.
             Some(Mutation::LateRequests | Mutation::ConditionSeesMarker) => rates.late = 300_000,

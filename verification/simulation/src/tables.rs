@@ -4,11 +4,12 @@ use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::time::Duration;
 
 use dynashard_core::ports::{
-    Action, Arrival, BatchPage, Change, Condition, List, ListPage, Listed, MAX_KEYS_PER_BATCH_GET,
-    Record, RecordKey, Seen, ShardPage, ShardQuery, StoreError, Transfer, Transferred, Write,
+    Action, Adjusted, Arrival, BatchPage, Change, Condition, List, ListPage, Listed,
+    MAX_KEYS_PER_BATCH_GET, Record, RecordKey, Seen, ShardPage, ShardQuery, StoreError, Transfer,
+    Transferred, Write,
 };
 use dynashard_core::{
-    DirectoryItem, Generation, Owner, Phase, Pinned, PinnedTime, Settings, StoredItem,
+    Adjustment, DirectoryItem, Generation, Owner, Phase, Pinned, PinnedTime, Settings, StoredItem,
 };
 use dynashard_keys::{PartitionKey, PhysicalKey, PhysicalPartitionKey, SortKey};
 use dynashard_testkit::{Records, page};
@@ -131,11 +132,17 @@ impl Tables {
 
     /// What has lain under each key of the main table, one after the other, and lies there now: its stream tells of each change.
     pub(crate) fn lives(&self) -> Vec<(PhysicalKey, Vec<Option<StoredItem>>)> {
+        let lives = self.pasts().into_iter();
+        lives.map(|(key, past)| (key, past.into_iter().map(|(item, _)| item).collect())).collect()
+    }
+
+    /// As [`Tables::lives`], each until when reads saw it.
+    pub(crate) fn pasts(&self) -> Vec<(PhysicalKey, Vec<(Option<StoredItem>, Duration)>)> {
         let cells = self.shards.iter().flat_map(|(partition, shard)| {
             shard.iter().map(|(sort, cell)| {
                 let key = PhysicalKey { partition: partition.clone(), sort: sort.clone() };
-                let past = cell.past.iter().map(|(item, _)| item.clone());
-                (key, past.chain([cell.committed.clone()]).collect())
+                let now = (cell.committed.clone(), Duration::MAX);
+                (key, cell.past.iter().cloned().chain([now]).collect())
             })
         });
         cells.collect()
@@ -259,6 +266,39 @@ impl Tables {
             Arrival::Present(_) => self.cell_mut(new).in_flight_until = new_visible,
         }
         Ok(Transferred::Done { consumed_wcu: 4.0 })
+    }
+
+    /// Changes of cells, which are seen at once where there is one, and of several as the halves of a transaction: the first, and the
+    /// others.
+    pub(crate) fn adjust(
+        &mut self,
+        adjustments: &[Adjustment],
+        visible: [Duration; 2],
+        now: Duration,
+    ) -> Result<Adjusted, StoreError> {
+        if adjustments.iter().any(|it| self.is_in_flight(&it.key, now)) {
+            return Err(StoreError::Conflict);
+        }
+        let is_single = adjustments.len() == 1;
+        let mut after = Vec::new();
+        for adjustment in adjustments {
+            let existing = self.committed(&adjustment.key);
+            let Some(item) = adjustment.carried_out(existing) else {
+                let existing = existing.filter(|_| is_single).cloned().map(Box::new);
+                return Err(StoreError::ConditionFailed { existing });
+            };
+            after.push(item);
+        }
+        let item = after.first().filter(|_| is_single).cloned();
+        let [first, others] = if is_single { [now; 2] } else { self.by_the_answer(visible) };
+        let visible = std::iter::once(first).chain(std::iter::repeat(others));
+        for ((adjustment, item), visible) in adjustments.iter().zip(after).zip(visible) {
+            let cell = self.cell_mut(&adjustment.key);
+            cell.change(Some(item), visible);
+            cell.written_at = now;
+            cell.in_flight_until = visible;
+        }
+        Ok(Adjusted { item, consumed_wcu: 1.0 })
     }
 
     /// When strong reads see the halves of a transaction, at the latest when it is answered.

@@ -6,11 +6,13 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use dynashard_core::ports::{
-    Arrival, BatchPage, Change, Clock, CollectionCatalog, Consistency, Dated, ItemStore, List,
-    ListPage, Listed, Metered, Record, RecordKey, RecordStore, ShardPage, ShardQuery, StoreError,
-    Transfer, Transferred, Write,
+    Adjusted, Arrival, BatchPage, Change, Clock, CollectionCatalog, Consistency, Dated, ItemStore,
+    List, ListPage, Listed, Metered, Record, RecordKey, RecordStore, ShardPage, ShardQuery,
+    StoreError, Transfer, Transferred, Write,
 };
-use dynashard_core::{Addition, Fields, Group, Ledger, LedgerKind, Owner, StoredItem, Throttle};
+use dynashard_core::{
+    Addition, Adjustment, Fields, Group, Lease, Ledger, LedgerKind, Owner, StoredItem, Throttle,
+};
 use dynashard_keys::{PartitionKey, PhysicalKey, PhysicalPartitionKey};
 
 use crate::ManualClock;
@@ -345,6 +347,22 @@ impl<S: ItemStore> ItemStore for Faulty<S> {
             self.store.transfer(transfer).await
         };
         self.perform_at_both(Operation::Transfer, homes, request).await
+    }
+
+    async fn adjust(
+        &self,
+        adjustments: &[Adjustment],
+        lease: Lease,
+    ) -> Result<Adjusted, StoreError> {
+        let request = self.store.adjust(adjustments, lease);
+        match adjustments {
+            [one] => self.perform_at(Operation::Write, &one.key.partition, request).await,
+            [one, other, ..] => {
+                let keys = [&one.key, &other.key];
+                self.perform_at_both(Operation::Transfer, keys, request).await
+            }
+            [] => request.await,
+        }
     }
 
     async fn batch_get(

@@ -4,13 +4,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use dynashard_core::ports::{
-    Action, Arrival, BatchPage, Change, Clock, CollectionCatalog, Consistency, Dated, ItemStore,
-    List, ListPage, Listed, MAX_KEYS_PER_BATCH_GET, Metered, Record, RecordKey, RecordStore,
-    ShardPage, ShardQuery, SortRange, StoreError, Transfer, Transferred, Write,
+    Action, Adjusted, Arrival, BatchPage, Change, Clock, CollectionCatalog, Consistency, Dated,
+    ItemStore, List, ListPage, Listed, MAX_KEYS_PER_BATCH_GET, Metered, Record, RecordKey,
+    RecordStore, ShardPage, ShardQuery, SortRange, StoreError, Transfer, Transferred, Write,
 };
 use dynashard_core::{
-    Addition, CollectionMetadata, DirectoryItem, Fields, Group, Job, KeyHash, Ledger, LedgerKind,
-    Owner, Pinned, Segment, SegmentId, StoredItem, TableSchema, Throttle,
+    Addition, Adjustment, CollectionMetadata, DirectoryItem, Fields, Group, Job, KeyHash, Lease,
+    Ledger, LedgerKind, Owner, Pinned, Segment, SegmentId, StoredItem, TableSchema, Throttle,
 };
 use dynashard_keys::{
     Number, PartitionKey, PhysicalKey, PhysicalPartitionKey, SortKey, SortKeyType,
@@ -563,6 +563,37 @@ impl ItemStore for MemoryStore {
         put(old, transfer.marker());
         // A transaction takes twice what the single writes take.
         Ok(Transferred::Done { consumed_wcu: 2.0 * units.iter().sum::<f64>() })
+    }
+
+    async fn adjust(
+        &self,
+        adjustments: &[Adjustment],
+        lease: Lease,
+    ) -> Result<Adjusted, StoreError> {
+        if !lease.is_live(self.clock.now()) {
+            return Err(StoreError::LeaseExpired);
+        }
+        let mut state = self.lock();
+        let is_single = adjustments.len() == 1;
+        *if is_single { &mut state.requests.writes } else { &mut state.requests.transfers } += 1;
+        let mut after = Vec::new();
+        for Adjustment { key, .. } in adjustments {
+            self.check_sort_key(&key.sort)?;
+        }
+        for adjustment in adjustments {
+            let existing = state.stored(&adjustment.key);
+            let Some(item) = adjustment.carried_out(existing) else {
+                let existing = existing.filter(|_| is_single).cloned().map(Box::new);
+                return Err(StoreError::ConditionFailed { existing });
+            };
+            after.push((adjustment.key.clone(), item));
+        }
+        let item = after.first().filter(|_| is_single).map(|(_, item)| item.clone());
+        let consumed_wcu = if is_single { 1.0 } else { 4.0 };
+        for (key, item) in after {
+            state.shards.entry(key.partition).or_default().insert(key.sort, item);
+        }
+        Ok(Adjusted { item, consumed_wcu })
     }
 
     async fn batch_get(

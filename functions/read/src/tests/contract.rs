@@ -5,12 +5,12 @@ use std::time::Duration;
 use async_trait::async_trait;
 use dynashard_api::json::{self, Format, ItemJson};
 use dynashard_core::ports::{
-    BatchPage, Clock, Consistency, ItemStore, Metered, ShardPage, ShardQuery, StoreError, Transfer,
-    Transferred, Write,
+    Adjusted, BatchPage, Clock, Consistency, ItemStore, Metered, ShardPage, ShardQuery, StoreError,
+    Transfer, Transferred, Write,
 };
 use dynashard_core::{
-    AttributeValue, Attributes, Deadline, Fields, Generation, MAX_ITEM_BYTES, NewItem, Owner,
-    Reader, Scaler, StoredItem, TableSchema,
+    Adjustment, AttributeValue, Attributes, Deadline, Fields, Generation, Lease, MAX_ITEM_BYTES,
+    NewItem, Owner, Reader, Scaler, StoredItem, TableSchema,
 };
 use dynashard_keys::{
     ItemKey, PartitionKey, PhysicalKey, Placement, Separator, ShardCount, ShardId, SortKey,
@@ -263,6 +263,10 @@ impl ItemStore for Watched {
 
     async fn transfer(&self, _: &Transfer) -> Result<Transferred, StoreError> {
         panic!("the read function moved an item")
+    }
+
+    async fn adjust(&self, _: &[Adjustment], _: Lease) -> Result<Adjusted, StoreError> {
+        panic!("the read function changed a cell")
     }
 
     async fn batch_get(

@@ -1,6 +1,6 @@
 use serde_json::Value;
 
-use super::{handler, throttled};
+use super::{counting, handler, throttled};
 use dynashard_eventkit::{Answer, World, assert_golden, event};
 
 #[test]
@@ -44,6 +44,8 @@ fn every_event_gets_its_expected_answer() {
             ("read-query-reserved-field", flights),
             ("read-query-unknown-parameter", flights),
             ("read-query-unsupported-strategy", flights),
+            ("read-counter", counting),
+            ("read-counter-absent", flights),
             ("read-collection", flights),
             ("read-collection-decided", throttled),
             ("read-collection-absent", flights),

@@ -4,10 +4,12 @@
 //!   [`pace`] how fast.
 //! - [`shard_count`] says how many shards a collection is to have, from the [`evidence`] that functions report ([`chance`] says how
 //!   many of them do); [`rates`] is what people are told of it, and [`capacity`] what the whole table needs.
+//! - [`counter`] says which cell of a counter takes an add, what it borrows, and how many cells there are to be.
 //! - [`judge`] says what is wrong with what lies under a key, and [`digest`] whether two collections hold the same.
 
 pub(crate) mod capacity;
 pub(crate) mod chance;
+pub(crate) mod counter;
 pub(crate) mod digest;
 pub(crate) mod evidence;
 pub(crate) mod judge;

@@ -166,8 +166,8 @@ impl Decision {
             let share = hottest_share.unwrap_or_default() * 100.0;
             return write!(
                 f,
-                "one item has {share:.0}% of the refused requests, and an item lies in one shard: split it \
-                 into several, as counters are, or cache its reads"
+                "one item has {share:.0}% of the refused requests, and an item lies in one shard: {}",
+                self.remedy_of_item()
             );
         }
         write!(
@@ -175,6 +175,15 @@ impl Decision {
             "DynamoDB refuses requests for more than the {capacity:.0} {unit} a second that {shards}, and \
              nobody has reported how many there are"
         )
+    }
+
+    fn remedy_of_item(&self) -> &'static str {
+        match self.access {
+            Access::Write => {
+                "if its writes add to a number, make it a counter (POST /counter); otherwise split it into several"
+            }
+            Access::Get | Access::Query => "split it into several, or cache its reads",
+        }
     }
 
     fn shards_take(&self) -> &'static str {
@@ -265,7 +274,8 @@ impl fmt::Display for Decision {
                 write!(
                     f,
                     "one item has {share:.0}% of the {demand:.0} {unit} a second, and an item lies in one \
-                     shard: split it into several, as counters are, or cache its reads"
+                     shard: {}",
+                    self.remedy_of_item()
                 )?;
             }
             Diagnosis::HotQueries => write!(

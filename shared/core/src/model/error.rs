@@ -304,6 +304,18 @@ codes! {
     ShardsTooLarge = "shards_too_large", Conflict,
         "nothing was changed, since the table holds more than 5 GB; an operator who knows that the collection \
          fits uses `dynashard scale --whatever-their-size`";
+    /// An item lies at the key of the counter.
+    NotACounter = "not_a_counter", Conflict,
+        "nothing was written: choose another key for the counter, or delete the item";
+    /// The add would take the counter below its `min` or above its `max`.
+    CounterLimit = "counter_limit", Conflict,
+        "nothing was added: add or take less, or wait until others have given or taken";
+    /// The counter has other bounds than the request asks for.
+    CounterBounds = "counter_bounds", Conflict,
+        "nothing was added: leave the bounds out, or ask for those that `detail` names";
+    /// Somebody has begun to delete the counter, and not ended.
+    CounterClosing = "counter_closing", Conflict,
+        "nothing was added: repeat the `DELETE`, or wait for its end";
     /// A reshard cannot move the item, since DynamoDB rejects it in its new shard.
     UnmovableItem = "unmovable_item", Conflict,
         "nothing was written, and `detail` says what DynamoDB rejects: replace the item by a `PUT` without \

@@ -109,6 +109,8 @@ pub(crate) fn group(
 ) -> (Vec<HotCollection>, Vec<String>) {
     let mut found = BTreeMap::<PartitionKey, HotCollection>::new();
     let mut of_no_collection = Vec::new();
+    // A counter that is throttled gets cells by whoever adds to it.
+    let report = report.into_iter().filter(|hot| !PartitionKey::is_of_cell(&hot.partition));
     for HotKey { partition, throttles, hottest_item } in report {
         match PhysicalPartitionKey::parse(&partition, separator) {
             Ok((logical, shard)) => {
@@ -161,6 +163,7 @@ mod tests {
             hot("cold", 9.0),
             hot("_ds_meta#~1", 99.0),
             hot("hot#~02", 99.0),
+            hot("_ds_c#7f99762e7f9305cb#0#hot", 99.0),
         ];
         let (collections, of_no_collection) = group(report, Separator::HashTilde);
         let sums = collections.iter().map(|c| (c.partition.as_str(), c.total()));

@@ -1,6 +1,7 @@
 //! Values and their laws: what is stored, what is asked for, and what may be said of it. Nothing here decides or asks anybody.
 
 pub(crate) mod capacity;
+pub(crate) mod counter;
 pub(crate) mod decision;
 pub(crate) mod directory_item;
 pub(crate) mod error;

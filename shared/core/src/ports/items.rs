@@ -3,9 +3,11 @@
 use async_trait::async_trait;
 use dynashard_keys::{PhysicalKey, PhysicalPartitionKey, SortKey};
 
+use crate::model::counter::Adjustment;
 use crate::model::fields::Fields;
 use crate::model::guard::{Transfer, Transferred, Write};
 use crate::model::item::StoredItem;
+use crate::model::lease::Lease;
 use crate::model::pinned::Owner;
 use crate::ports::errors::StoreError;
 
@@ -34,6 +36,14 @@ pub trait ItemStore: Send + Sync {
 
     /// `TransactWriteItems`: what a reshard does to both homes of an item at once.
     async fn transfer(&self, transfer: &Transfer) -> Result<Transferred, StoreError>;
+
+    /// `UpdateItem` of one cell of a counter, or `TransactWriteItems` of several: all of the changes, or none. Nothing is sent once the
+    /// lease has run out.
+    async fn adjust(
+        &self,
+        adjustments: &[Adjustment],
+        lease: Lease,
+    ) -> Result<Adjusted, StoreError>;
 
     /// `BatchGetItem`, of at most [`MAX_KEYS_PER_BATCH_GET`] distinct keys.
     async fn batch_get(
@@ -68,6 +78,15 @@ pub struct Metered<T> {
     pub value: T,
     /// The read units that DynamoDB reported.
     pub consumed_rcu: f64,
+}
+
+/// What became of changes of cells.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Adjusted {
+    /// What the cell then held, where it was a single one.
+    pub item: Option<StoredItem>,
+    /// The write units that DynamoDB reported.
+    pub consumed_wcu: f64,
 }
 
 /// The most keys of one `BatchGetItem`.

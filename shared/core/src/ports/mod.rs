@@ -16,8 +16,8 @@ pub use crate::model::lease::Dated;
 pub use crate::model::record::{Change, Record, RecordKey, Seen, Stored};
 pub use errors::StoreError;
 pub use items::{
-    BatchPage, Consistency, ItemStore, MAX_KEYS_PER_BATCH_GET, Metered, ShardPage, ShardQuery,
-    SortRange,
+    Adjusted, BatchPage, Consistency, ItemStore, MAX_KEYS_PER_BATCH_GET, Metered, ShardPage,
+    ShardQuery, SortRange,
 };
 pub use native::{
     Existing, NativeGot, NativeGuard, NativeKind, NativeRead, NativeSent, NativeTerms, NativeWrite,

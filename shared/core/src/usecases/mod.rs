@@ -1,7 +1,7 @@
 //! What clients, operators and the schedule ask for, done through the ports.
 //!
 //! - [`writer`] and [`reader`] are what clients see: [`mod@write`] puts, patches and deletes, [`read`] gets, [`read_native`] gets in DynamoDB's own words, [`query`] reads pages, [`batch`]
-//!   does many at once, [`collection`] says how a collection is. [`settle`] is what each of them and the mover does to an item that changes its home.
+//!   does many at once, [`counter`] adds up, [`collection`] says how a collection is. [`settle`] is what each of them and the mover does to an item that changes its home.
 //! - [`context`] is what all of them stand on, [`records`] reads and changes the records of the metadata table, and [`main_table`] asks
 //!   for what holds of the main table as a whole. [`directory`] is what is known of collections, and for how long. [`retry`] says what is sent again, [`fan_out`] asks several
 //!   shards at once, and [`cost`] adds up what they took.
@@ -17,6 +17,7 @@ pub(crate) mod capacity;
 pub(crate) mod collection;
 pub(crate) mod context;
 pub(crate) mod cost;
+pub(crate) mod counter;
 pub(crate) mod directory;
 pub(crate) mod fan_out;
 pub(crate) mod main_table;

@@ -17,6 +17,7 @@ use crate::ports::{Consistency, NativeGot, NativeRead};
 use crate::usecases::batch::{BatchGot, BatchRead, MAX_BATCH_GETS, refuse_duplicates};
 use crate::usecases::collection::{Activity, activity, collection};
 use crate::usecases::cost::Cost;
+use crate::usecases::counter::{CounterValue, sum};
 use crate::usecases::directory::Directory;
 use crate::usecases::meter::Incoming;
 use crate::usecases::query::cursor::Cursor;
@@ -166,6 +167,11 @@ impl Reader {
         let consumed_rcu = page.as_ref().map(|page| page.consumed_rcu);
         self.answered(&query.partition, None, Access::Query, consumed_rcu).await;
         page
+    }
+
+    /// What a counter comes to, by strongly consistent reads of its cells, one after the other: adds that go on meanwhile may count.
+    pub async fn counter(&self, key: &ItemKey, deadline: Deadline) -> Result<CounterValue, Error> {
+        sum(&self.directory, key, deadline).await
     }
 
     /// The metadata of a collection, and the job of a running reshard, as they are now: a client that has

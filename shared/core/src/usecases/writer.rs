@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use dynashard_keys::ItemKey;
 
+use crate::model::counter::Bounds;
 use crate::model::error::Error;
 use crate::model::history::DecidedBy;
 use crate::model::item::{Attributes, NewItem};
@@ -11,6 +12,7 @@ use crate::model::lease::Deadline;
 use crate::model::version::Version;
 use crate::ports::{NativeTerms, NativeWrite};
 use crate::usecases::batch::{BatchOperation, BatchWritten, write};
+use crate::usecases::counter::{Added, KnownCounters, add, delete_counter};
 use crate::usecases::directory::Directory;
 use crate::usecases::watch::Telemetry;
 use crate::usecases::write::{
@@ -25,17 +27,22 @@ use crate::usecases::write::{
 /// whose fate is unknown never is.
 pub struct Writer {
     context: WriteContext,
+    counters: KnownCounters,
 }
 
 impl Writer {
     /// A writer over these stores.
     pub fn new(directory: impl Into<Arc<Directory>>) -> Self {
-        Self { context: WriteContext::new(directory.into(), DecidedBy::Writer) }
+        Self::deciding_as(DecidedBy::Writer, directory.into())
     }
 
     /// That of an endpoint.
     pub(crate) fn of_endpoint(directory: Arc<Directory>) -> Self {
-        Self { context: WriteContext::new(directory, DecidedBy::Endpoint) }
+        Self::deciding_as(DecidedBy::Endpoint, directory)
+    }
+
+    fn deciding_as(by: DecidedBy, directory: Arc<Directory>) -> Self {
+        Self { context: WriteContext::new(directory, by), counters: KnownCounters::default() }
     }
 
     /// This writer for a caller that paces itself: every write is sent, whatever its shard has refused.
@@ -100,6 +107,27 @@ impl Writer {
         deadline: Deadline,
     ) -> Result<Deleted, Error> {
         delete(&self.context, key, precondition, None, deadline).await
+    }
+
+    /// Adds to a counter, and makes it where there is none: between these bounds, if any are asked for, which then hold for good. An
+    /// add that would take it past a bound is refused.
+    pub async fn add_to_counter(
+        &self,
+        key: &ItemKey,
+        amount: i64,
+        bounds: Bounds,
+        deadline: Deadline,
+    ) -> Result<Added, Error> {
+        add(&self.context, &self.counters, key, (amount, bounds), deadline).await
+    }
+
+    /// Removes a counter. That there was none is success.
+    pub async fn delete_counter(
+        &self,
+        key: &ItemKey,
+        deadline: Deadline,
+    ) -> Result<Deleted, Error> {
+        delete_counter(&self.context, &self.counters, key, deadline).await
     }
 
     /// Tells how many clients ask at present, each of which waits for an answer before it asks again.

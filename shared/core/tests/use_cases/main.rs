@@ -2,6 +2,7 @@
 
 mod batch;
 mod capacity;
+mod counters;
 mod cursors;
 mod damage;
 mod directory;

@@ -296,7 +296,7 @@ async fn batch_get(
     found
 }
 
-async fn get(key: &PhysicalKey, fixture: &impl Fixture) -> Option<StoredItem> {
+pub(super) async fn get(key: &PhysicalKey, fixture: &impl Fixture) -> Option<StoredItem> {
     fixture.items().get(key, None, Consistency::Strong).await.expect("a strong read").value
 }
 

@@ -21,6 +21,7 @@ use dynashard_keys::{
     PartitionKey, PhysicalKey, PhysicalPartitionKey, Placement, ShardId, SortKey, SortKeyType,
 };
 
+pub mod cells;
 pub mod items;
 pub mod metadata;
 pub mod projections;
@@ -76,6 +77,8 @@ macro_rules! contract_suite {
             items::nothing_is_sent_after_the_lease,
             items::a_batch_read_finds_what_exists,
             items::a_main_table_is_claimed_once,
+            cells::a_change_of_a_cell_is_carried_out_where_its_conditions_hold,
+            cells::two_cells_change_together,
             queries::pages_are_in_order_both_ways,
             queries::string_keys_are_in_the_order_of_their_bytes,
             queries::number_keys_are_in_the_order_of_their_values,

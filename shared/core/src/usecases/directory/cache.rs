@@ -4,7 +4,7 @@ use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use dynashard_keys::PartitionKey;
+use dynashard_keys::{PartitionKey, Placement};
 use futures_util::lock::{Mutex as AsyncMutex, MutexGuard as AsyncMutexGuard};
 use lru::LruCache;
 use xxhash_rust::xxh64::xxh64;
@@ -349,7 +349,9 @@ impl Held {
 impl Known {
     /// What holds of a collection that has no metadata.
     fn cold(partition: &PartitionKey, settings: &Settings, lease: Lease) -> Self {
-        let metadata = CollectionMetadata::cold(partition.clone(), settings.placement);
+        // What is the system's own lies in one place, which has to be known.
+        let placement = if partition.is_reserved() { Placement::Xxh64 } else { settings.placement };
+        let metadata = CollectionMetadata::cold(partition.clone(), placement);
         Self { metadata: Arc::new(metadata), lease }
     }
 

@@ -55,6 +55,10 @@ impl Segments {
 
     /// Whether the collection has metadata, under this root.
     pub(super) fn standing(&self, root: &DirectoryItem, partition: &PartitionKey) -> Standing {
+        // What is the system's own is never listed.
+        if partition.is_reserved() {
+            return Standing::Cold;
+        }
         let Some(groups) = root.groups() else {
             return if root.lists(partition) { Standing::Listed } else { Standing::Cold };
         };

@@ -127,6 +127,10 @@ impl<'a> Operation<'a> {
     /// Reports a throttle of this shard. Whatever comes of that, the write itself goes on being tried
     /// meanwhile.
     pub(super) fn was_throttled(&mut self, shard: ShardId, throttle: Throttle) {
+        // A cell of a counter gets no shards: its counter gets more cells.
+        if self.key.partition.is_reserved() {
+            return;
+        }
         if std::mem::take(&mut self.is_to_be_held) {
             let now = self.context.clock().now();
             self.context.watch.meter.held(&self.key.partition, now);
