@@ -483,7 +483,7 @@ fn the_shipped_template_lets_in_whom_auth_mode_says() {
             let method = route.method.as_str();
             route.path.starts_with("/collection") && method != "GET"
         });
-        assert_eq!((control.len(), others.len()), (2, 14));
+        assert_eq!((control.len(), others.len()), (2, 17));
         [control, others].map(|routes| {
             let first = routes[0].authorization.clone();
             assert!(routes.iter().all(|route| route.authorization == first), "{pairs:?}");
