@@ -20,7 +20,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-TEMPLATES = ["template.yaml", "infra/observability.yaml", "infra/deploy-role.yaml"]
+TEMPLATES = ["template.yaml", "infra/observability.yaml", "infra/deploy-role.yaml", "infra/rotation.yaml"]
 
 # Findings that stay, each with its resources and the reason.
 ACCEPTED = {

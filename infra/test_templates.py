@@ -54,6 +54,7 @@ WITHOUT_TAGS = {
     "AWS::IAM::ManagedPolicy": "CloudFormation sets no tags on policies",
     "AWS::Lambda::EventInvokeConfig": "a part of the function",
     "AWS::Lambda::Permission": "a statement of the function's policy",
+    "AWS::Scheduler::Schedule": "only groups of schedules have tags",
     "AWS::SNS::Subscription": "a part of the topic",
     "AWS::SNS::TopicPolicy": "a part of the topic",
 }
@@ -70,7 +71,13 @@ def load(path: str) -> dict:
 APPLICATION = load("template.yaml")
 OBSERVABILITY = load("infra/observability.yaml")
 DEPLOY_ROLE = load("infra/deploy-role.yaml")
-TEMPLATES = {"template.yaml": APPLICATION, "infra/observability.yaml": OBSERVABILITY, "infra/deploy-role.yaml": DEPLOY_ROLE}
+ROTATION = load("infra/rotation.yaml")
+TEMPLATES = {
+    "template.yaml": APPLICATION,
+    "infra/observability.yaml": OBSERVABILITY,
+    "infra/deploy-role.yaml": DEPLOY_ROLE,
+    "infra/rotation.yaml": ROTATION,
+}
 
 
 def environments() -> dict[str, dict[str, str]]:
@@ -570,7 +577,7 @@ class Resources(unittest.TestCase):
 
     def test_tags_of_a_stack_reach_all_that_can_have_tags(self):
         translated = importlib.import_module("lint-translated").translate(ROOT / "template.yaml")
-        templates = [translated, OBSERVABILITY, DEPLOY_ROLE]
+        templates = [translated, OBSERVABILITY, DEPLOY_ROLE, ROTATION]
         kinds = {resource["Type"] for template in templates for resource in template["Resources"].values()}
         for kind in sorted(kinds):
             tagging = PROVIDER_SCHEMA_MANAGER.get_resource_schema("us-east-1", kind).schema.get("tagging", {})

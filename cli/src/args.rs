@@ -114,6 +114,10 @@ pub(crate) enum Command {
     /// of a page.
     #[command(after_help = operator::export::EXAMPLES)]
     Export(operator::export::ExportArgs),
+    /// Keep a time series in tables by day, week or month: make the next one ahead of time, lower what old ones cost, export
+    /// and delete what is past its time.
+    #[command(after_help = operator::rotate::EXAMPLES)]
+    Rotate(operator::rotate::RotateArgs),
     /// Show the settings that all functions must agree on, and change `LeaseSecs` or `RequestLifetimeSecs`
     /// while clients read and write.
     #[command(after_help = operator::settings::EXAMPLES)]
@@ -461,6 +465,7 @@ mod tests {
             &["keys", "histogram", "a.csv", "--pk", "-K", "--pk-column", "-p", "--sk-column", "-s"],
             &["plan", "--sample", "-f.csv", "--pk-column", "-p", "--chart", "-c.svg"],
             &["adopt", "--table", "-t", "--state", "-s", "--grow-keys", "-K*"],
+            &["query", "--pk", "-K", "--series", "-s"],
         ] {
             let parsed = parsed(words);
             assert!(parsed.is_ok(), "{words:?}: {}", parsed.expect_err("refused"));

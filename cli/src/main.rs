@@ -54,6 +54,7 @@ async fn main() -> ExitCode {
         Command::Simulate(options) => return operator::simulate::run(&options),
         Command::Verify(options) => return Box::pin(operator::verify::run(options)).await,
         Command::Query(options) => return Box::pin(operator::query::run(options)).await,
+        Command::Rotate(options) => return Box::pin(operator::rotate::run(options)).await,
         Command::Scale(options) => return Box::pin(operator::scale::run(options)).await,
         Command::Settings(options) => return Box::pin(operator::settings::run(options)).await,
     };

@@ -43,7 +43,7 @@ pub(crate) struct ConnectArgs {
 }
 
 /// Who asks, and where.
-#[derive(Debug, clap::Args)]
+#[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Connection")]
 pub(crate) struct CallerArgs {
     /// Profile of the AWS configuration files. One that signs in, by SSO or `aws login`, takes the aws CLI, which is
@@ -153,6 +153,17 @@ impl ConnectArgs {
         let settings = settings_of(&stack.parameters)
             .map_err(|why| Failure::connection(format!("stack {stack_name}: {why}")))?;
         Ok(Place { operator, main_table, metadata_table, stack: Some(stack), settings })
+    }
+
+    /// These flags, for the tables of somebody else.
+    pub(super) fn of_tables(&self, main_table: &str, metadata_table: &str) -> Self {
+        Self {
+            stack_name: None,
+            main_table: Some(main_table.to_owned()),
+            metadata_table: Some(metadata_table.to_owned()),
+            caller: self.caller.clone(),
+            parameters: self.parameters.clone(),
+        }
     }
 
     /// Whether a server is asked that stands in for AWS: no other is reached without encryption.

@@ -9,15 +9,21 @@ use dynashard_api::params::Params;
 use dynashard_api::problem::Problem;
 use dynashard_core::query::{MAX_LIMIT, MAX_PAGE_BYTES, PageBudget, Query, QueryPage};
 use dynashard_core::{Reader, StoredItem, TableSchema};
-use dynashard_keys::{PartitionKey, SortKey};
+use dynashard_keys::{PartitionKey, SortKey, SortKeyType};
 use serde::Serialize;
 
-use super::connect::{ConnectArgs, Connection, deadline};
+use super::connect::{ConnectArgs, deadline};
 use super::output::{Activity, Output};
+use super::series::Series;
+use super::series::read::Tables;
 use super::{Failure, INTERRUPTED, Stopped, UNREAD, partition_key, signals};
 use crate::streams::Unwritten;
 
 #[derive(Debug, clap::Args)]
+#[command(mut_args(|arg| match arg.get_id().as_str() {
+    "main_table" | "metadata_table" => arg.required_unless_present("series"),
+    _ => arg,
+}))]
 pub(crate) struct QueryArgs {
     /// Partition key of the collection.
     #[arg(long, value_name = "KEY", value_parser = partition_key)]
@@ -57,6 +63,10 @@ pub(crate) struct QueryArgs {
     /// Print a last line on stdout with the cursor to continue from and the read units consumed.
     #[arg(long)]
     json: bool,
+    /// Read the tables of this time series one after the other, in the order of their periods, in place of --stack-name and
+    /// --main-table. One that is the main table of a stack is read as such.
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["stack_name", "main_table", "metadata_table"])]
+    series: Option<String>,
     #[command(flatten)]
     connect: ConnectArgs,
 }
@@ -76,6 +86,7 @@ Examples:
   dynashard query --stack-name dynashard --pk EWR --begins-with 2013-01-01 --order desc --limit 10
   dynashard query --stack-name dynashard --pk EWR --all > ewr.jsonl
   dynashard query --stack-name dynashard --pk EWR --all --strategy parallel | jq -c 'select(.dest == \"ORD\")'
+  dynashard query --series flights --pk EWR --order desc --limit 10
   dynashard query --endpoint-url http://127.0.0.1:8000 --main-table MainTable --metadata-table MetadataTable --pk EWR";
 
 pub(crate) async fn run(args: QueryArgs) -> ExitCode {
@@ -123,32 +134,60 @@ impl Progress {
         self.consumed_rcu += page.consumed_rcu;
         self.cursor = page.cursor;
     }
+
+    /// Prints a page, and takes note of it.
+    fn print(
+        &mut self,
+        schema: &TableSchema,
+        partition: &PartitionKey,
+        page: QueryPage,
+        activity: &Activity,
+    ) -> Result<(), Failure> {
+        print(schema, partition, &page).map_err(Unwritten).map_err(|error| Failure {
+            code: if error.is_closed() { UNREAD } else { Unwritten::CODE },
+            detail: error.detail(),
+        })?;
+        self.add(page);
+        activity.says(|| {
+            let Self { items, shards, consumed_rcu, .. } = self;
+            let pk = partition.as_str();
+            format!("{pk}: {items} items from {shards} shards, {consumed_rcu:.0} read units")
+        });
+        Ok(())
+    }
 }
 
 async fn query(args: &QueryArgs, progress: &mut Progress) -> Result<(), Stopped> {
     // A cursor that was given is where to go on until a page was printed.
     progress.cursor.clone_from(&args.cursor);
     let mut signals = signals()?;
-    let connection = args.connect.connect().await?;
-    let mut query = checked(args, &connection)?;
-    let reader = connection.reader();
     // On a terminal the items themselves show how it goes.
     let activity = Activity::begin(args.all && !io::stdout().is_terminal());
+    let pages = async {
+        match &args.series {
+            None => of_a_collection(args, progress, &activity).await,
+            Some(name) => of_a_series(args, name, progress, &activity).await,
+        }
+    };
+    tokio::select! {
+        ended = Box::pin(pages) => Ok(ended?),
+        () = signals.received() => Err(Stopped::Interrupted),
+    }
+}
+
+/// Prints the pages that are asked for.
+async fn of_a_collection(
+    args: &QueryArgs,
+    progress: &mut Progress,
+    activity: &Activity,
+) -> Result<(), Failure> {
+    let connection = args.connect.connect().await?;
+    let mut query = checked(args, connection.schema().sort_key_type)?;
+    query.cursor.clone_from(&args.cursor);
+    let reader = connection.reader();
     loop {
-        let page = tokio::select! {
-            page = Box::pin(page(&reader, &query)) => page?,
-            () = signals.received() => return Err(Stopped::Interrupted),
-        };
-        let printed = print(connection.schema(), &query.partition, &page).map_err(Unwritten);
-        printed.map_err(|error| Failure {
-            code: if error.is_closed() { UNREAD } else { Unwritten::CODE },
-            detail: error.detail(),
-        })?;
-        progress.add(page);
-        activity.says(|| {
-            let Progress { items, shards, consumed_rcu, .. } = progress;
-            format!("{}: {items} items from {shards} shards, {consumed_rcu:.0} read units", args.pk)
-        });
+        let page = page(&reader, &query).await?;
+        progress.print(connection.schema(), &query.partition, page, activity)?;
         if !args.all || progress.cursor.is_none() {
             return Ok(());
         }
@@ -156,8 +195,40 @@ async fn query(args: &QueryArgs, progress: &mut Progress) -> Result<(), Stopped>
     }
 }
 
-/// Reads the arguments as the API reads its parameters.
-fn checked(args: &QueryArgs, connection: &Connection) -> Result<Query, Problem> {
+/// Prints the pages that are asked for, over the tables of a series. Without --all a page ends with its table only where it is
+/// as long as it may be.
+async fn of_a_series(
+    args: &QueryArgs,
+    name: &str,
+    progress: &mut Progress,
+    activity: &Activity,
+) -> Result<(), Failure> {
+    let series = Series::find(&args.connect.caller.connect().await?, name).await?;
+    let schema = series.schema(name)?;
+    let mut query = checked(args, schema.sort_key_type)?;
+    let cursor = args.cursor.as_deref();
+    let mut tables = Tables::from(&series, schema.clone(), query.ascending, cursor)?;
+    let most = query.limit;
+    loop {
+        let Some((reader, cursor)) = tables.next(&args.connect).await? else {
+            progress.cursor = None;
+            return Ok(());
+        };
+        query.cursor = cursor;
+        let mut page = page(reader, &query).await?;
+        let is_whole = page.cursor.is_none();
+        tables.read(&mut page);
+        progress.print(&schema, &query.partition, page, activity)?;
+        let left = u64::from(most).saturating_sub(progress.items);
+        if !args.all && (!is_whole || left == 0) {
+            return Ok(());
+        }
+        query.limit = if args.all { most } else { u32::try_from(left).unwrap_or(most) };
+    }
+}
+
+/// Reads the arguments, but for the cursor, as the API reads its parameters.
+fn checked(args: &QueryArgs, sort_keys: SortKeyType) -> Result<Query, Problem> {
     let limit = args.limit.or(args.all.then_some(MAX_LIMIT));
     let mut params = Params::from_pairs([
         ("pk", Some(args.pk.to_string())),
@@ -169,9 +240,8 @@ fn checked(args: &QueryArgs, connection: &Connection) -> Result<Query, Problem> 
         ("strategy", args.strategy.clone()),
         ("fields", args.fields.clone()),
         ("consistent", args.consistent.then(|| true.to_string())),
-        ("cursor", args.cursor.clone()),
     ]);
-    let query = params.query(connection.schema().sort_key_type, &GrantedKeys::all())?;
+    let query = params.query(sort_keys, &GrantedKeys::all())?;
     params.finish()?;
     Ok(query)
 }

@@ -18,6 +18,7 @@ mod local;
 mod metrics;
 mod operator;
 mod permissions;
+mod series;
 mod settings;
 mod streams;
 mod tables;

@@ -54,6 +54,8 @@ pub struct TableState {
     pub warm: Option<(u64, u64)>,
     /// The KMS key that it is encrypted with; `None` if that is one of DynamoDB's own.
     pub kms_key: Option<String>,
+    /// Its table class, in DynamoDB's word: `STANDARD` or `STANDARD_INFREQUENT_ACCESS`.
+    pub class: String,
     /// About how many items it holds: DynamoDB counts them every six hours.
     pub items: u64,
     /// About how many bytes they take.
@@ -82,6 +84,8 @@ pub struct IndexState {
     pub projected: Vec<String>,
     /// Whether it can be queried.
     pub is_active: bool,
+    /// The read and write units a second that it is provisioned with; `None` on demand.
+    pub provisioned: Option<(u64, u64)>,
 }
 
 /// A read that the operator commands send.
@@ -199,63 +203,10 @@ impl Inspector {
     /// What DynamoDB says of a table. Takes the permission `dynamodb:DescribeTable`.
     pub async fn table(&self, table: &str) -> Result<TableState, Unseen> {
         let answer = self.client.describe_table().table_name(table).send().await;
-        let Some(found) = answer.map_err(|e| unseen(&e))?.table else {
-            return Err(Unseen::Failed("DescribeTable answered nothing".to_owned()));
-        };
-        let status = found.table_status().cloned().unwrap_or(TableStatus::Creating);
-        let stream = found.stream_specification();
-        let indexes = found.global_secondary_indexes().iter().map(|index| IndexState {
-            name: index.index_name().unwrap_or_default().to_owned(),
-            key: names(index.key_schema(), |element| Some(element.attribute_name())),
-            holds_all: index.projection().and_then(|projection| projection.projection_type())
-                == Some(&ProjectionType::All),
-            projected: index
-                .projection()
-                .map(|projection| projection.non_key_attributes().to_vec())
-                .unwrap_or_default(),
-            is_active: matches!(
-                index.index_status(),
-                Some(IndexStatus::Active | IndexStatus::Updating)
-            ),
-        });
-        Ok(TableState {
-            is_active: matches!(status, TableStatus::Active | TableStatus::Updating),
-            status: status.as_str().to_owned(),
-            is_protected: found.deletion_protection_enabled() == Some(true),
-            streams_both_images: stream.is_some_and(|stream| {
-                stream.stream_enabled()
-                    && stream.stream_view_type() == Some(&StreamViewType::NewAndOldImages)
-            }),
-            partition_key: key_attribute(&found, &KeyType::Hash),
-            sort_key: key_attribute(&found, &KeyType::Range),
-            indexes: indexes.collect(),
-            local_indexes: names(
-                found.local_secondary_indexes(),
-                LocalSecondaryIndexDescription::index_name,
-            ),
-            vector_indexes: names(found.vector_indexes(), VectorIndexDescription::index_name),
-            arn: found.table_arn().unwrap_or_default().to_owned(),
-            identity: format!(
-                "{} {}",
-                found.table_id().unwrap_or_default(),
-                found.creation_date_time().map_or(0, aws_sdk_dynamodb::primitives::DateTime::secs)
-            ),
-            stream_view: stream.filter(|stream| stream.stream_enabled()).map(|stream| {
-                stream.stream_view_type().map_or("", |view| view.as_str()).to_owned()
-            }),
-            replicas: names(found.replicas(), ReplicaDescription::region_name),
-            provisioned: provisioned(&found),
-            warm: found.warm_throughput().and_then(|warm| {
-                let units = (warm.read_units_per_second()?, warm.write_units_per_second()?);
-                Some((u64::try_from(units.0).ok()?, u64::try_from(units.1).ok()?))
-            }),
-            kms_key: found
-                .sse_description()
-                .and_then(|description| description.kms_master_key_arn())
-                .map(str::to_owned),
-            items: unsigned(found.item_count()),
-            bytes: unsigned(found.table_size_bytes()),
-        })
+        match answer.map_err(|e| unseen(&e))?.table {
+            Some(found) => Ok(state_of(&found)),
+            None => Err(Unseen::Failed("DescribeTable answered nothing".to_owned())),
+        }
     }
 
     /// Whether a table can be restored to any second of the last weeks. Takes the permission
@@ -397,6 +348,74 @@ impl Inspector {
                 request.send().await.map(drop).map_err(|e| unseen(&e))
             }
         }
+    }
+}
+
+/// What a description says of a table.
+pub(crate) fn state_of(found: &TableDescription) -> TableState {
+    let status = found.table_status().cloned().unwrap_or(TableStatus::Creating);
+    let stream = found.stream_specification();
+    let indexes = found.global_secondary_indexes().iter().map(|index| IndexState {
+        name: index.index_name().unwrap_or_default().to_owned(),
+        key: names(index.key_schema(), |element| Some(element.attribute_name())),
+        holds_all: index.projection().and_then(|projection| projection.projection_type())
+            == Some(&ProjectionType::All),
+        projected: index
+            .projection()
+            .map(|projection| projection.non_key_attributes().to_vec())
+            .unwrap_or_default(),
+        is_active: matches!(
+            index.index_status(),
+            Some(IndexStatus::Active | IndexStatus::Updating)
+        ),
+        provisioned: index.provisioned_throughput().and_then(|units| {
+            let units =
+                (unsigned(units.read_capacity_units()), unsigned(units.write_capacity_units()));
+            (units != (0, 0)).then_some(units)
+        }),
+    });
+    TableState {
+        is_active: matches!(status, TableStatus::Active | TableStatus::Updating),
+        status: status.as_str().to_owned(),
+        is_protected: found.deletion_protection_enabled() == Some(true),
+        streams_both_images: stream.is_some_and(|stream| {
+            stream.stream_enabled()
+                && stream.stream_view_type() == Some(&StreamViewType::NewAndOldImages)
+        }),
+        partition_key: key_attribute(found, &KeyType::Hash),
+        sort_key: key_attribute(found, &KeyType::Range),
+        indexes: indexes.collect(),
+        local_indexes: names(
+            found.local_secondary_indexes(),
+            LocalSecondaryIndexDescription::index_name,
+        ),
+        vector_indexes: names(found.vector_indexes(), VectorIndexDescription::index_name),
+        arn: found.table_arn().unwrap_or_default().to_owned(),
+        identity: format!(
+            "{} {}",
+            found.table_id().unwrap_or_default(),
+            found.creation_date_time().map_or(0, aws_sdk_dynamodb::primitives::DateTime::secs)
+        ),
+        stream_view: stream
+            .filter(|stream| stream.stream_enabled())
+            .map(|stream| stream.stream_view_type().map_or("", |view| view.as_str()).to_owned()),
+        replicas: names(found.replicas(), ReplicaDescription::region_name),
+        provisioned: provisioned(found),
+        warm: found.warm_throughput().and_then(|warm| {
+            let units = (warm.read_units_per_second()?, warm.write_units_per_second()?);
+            Some((u64::try_from(units.0).ok()?, u64::try_from(units.1).ok()?))
+        }),
+        kms_key: found
+            .sse_description()
+            .and_then(|description| description.kms_master_key_arn())
+            .map(str::to_owned),
+        class: found
+            .table_class_summary()
+            .and_then(|summary| summary.table_class())
+            .map_or("STANDARD", |class| class.as_str())
+            .to_owned(),
+        items: unsigned(found.item_count()),
+        bytes: unsigned(found.table_size_bytes()),
     }
 }
 

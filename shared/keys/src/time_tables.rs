@@ -3,7 +3,7 @@ use alloc::format;
 use alloc::string::String;
 use core::fmt;
 
-use time::{Date, Duration, OffsetDateTime};
+use time::{Date, Duration, Month, OffsetDateTime, Weekday};
 
 use crate::KeyError;
 
@@ -41,6 +41,20 @@ pub struct TimeTables {
     period: TablePeriod,
 }
 
+impl TablePeriod {
+    /// Each of them.
+    pub const ALL: [Self; 3] = [Self::Day, Self::Week, Self::Month];
+
+    /// Its name: `day`, `week` or `month`.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Day => "day",
+            Self::Week => "week",
+            Self::Month => "month",
+        }
+    }
+}
+
 impl TimeTables {
     /// The most characters of a table's name.
     const MAX_NAME: usize = 255;
@@ -68,6 +82,57 @@ impl TimeTables {
         checked(day).map(|day| self.name(day))
     }
 
+    /// What each of the tables holds.
+    pub fn period(&self) -> TablePeriod {
+        self.period
+    }
+
+    /// The number of the period of an instant, in seconds since the epoch. The numbers of neighbours differ by 1.
+    pub fn number_at(&self, epoch_secs: i64) -> Result<i64, KeyError> {
+        let instant = OffsetDateTime::from_unix_timestamp(epoch_secs);
+        checked(instant.map_err(|_| KeyError::DateOutOfRange)?.date()).map(|day| self.number(day))
+    }
+
+    /// The number of the period that a table holds; `None` if its name is not one of this series.
+    pub fn number_of(&self, table: &str) -> Option<i64> {
+        let text = table.strip_prefix(&*self.prefix)?.strip_prefix('-')?;
+        let (year, rest) = (text.get(..4)?.parse().ok()?, text.get(4..)?);
+        let month = |text: &str| Month::try_from(text.parse::<u8>().ok()?).ok();
+        let begin = match self.period {
+            TablePeriod::Day => {
+                let (in_year, day) = rest.strip_prefix('-')?.split_once('-')?;
+                Date::from_calendar_date(year, month(in_year)?, day.parse().ok()?)
+            }
+            TablePeriod::Week => {
+                let week = rest.strip_prefix("-W")?.parse().ok()?;
+                Date::from_iso_week_date(year, week, Weekday::Monday)
+            }
+            TablePeriod::Month => {
+                Date::from_calendar_date(year, month(rest.strip_prefix('-')?)?, 1)
+            }
+        };
+        // A period has one name: `2014-7` and `+014-07` are none.
+        let begin = begin.ok().filter(|begin| self.of(*begin).as_deref() == Ok(table))?;
+        Some(self.number(begin))
+    }
+
+    /// The table of the period with this number.
+    pub fn numbered(&self, number: i64) -> Result<String, KeyError> {
+        let julian = |day: i64| Date::from_julian_day(i32::try_from(day).ok()?).ok();
+        let begin = match self.period {
+            TablePeriod::Day => julian(number),
+            TablePeriod::Week => number.checked_mul(7).and_then(julian),
+            TablePeriod::Month => {
+                let month = u8::try_from(number.rem_euclid(12) + 1).ok();
+                let month = month.and_then(|month| Month::try_from(month).ok());
+                let year = i32::try_from(number.div_euclid(12)).ok();
+                year.zip(month)
+                    .and_then(|(year, month)| Date::from_calendar_date(year, month, 1).ok())
+            }
+        };
+        self.of(begin.ok_or(KeyError::DateOutOfRange)?)
+    }
+
     /// The tables from one day to another, both included, in the order of time.
     pub fn between(
         &self,
@@ -80,6 +145,15 @@ impl TimeTables {
         }
         let days = core::iter::successors(Some(self.begin(first)), |day| self.next(*day));
         Ok(days.take_while(move |day| *day <= last).map(|day| self.name(day)))
+    }
+
+    fn number(&self, day: Date) -> i64 {
+        match self.period {
+            TablePeriod::Day => day.to_julian_day().into(),
+            // Day 0 is a Monday.
+            TablePeriod::Week => day.to_julian_day().div_euclid(7).into(),
+            TablePeriod::Month => i64::from(day.year()) * 12 + i64::from(u8::from(day.month())) - 1,
+        }
     }
 
     /// The first day of a period.

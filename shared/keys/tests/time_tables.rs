@@ -63,6 +63,34 @@ fn a_range_has_the_tables_of_its_first_and_its_last_day() {
 }
 
 #[test]
+fn names_that_no_period_has_are_of_no_series() {
+    for (period, names) in [
+        (
+            TablePeriod::Day,
+            ["clicks-2014-02-29", "clicks-2014-7-09", "clicks-2014-07", "clicks2014-07-09"],
+        ),
+        (
+            TablePeriod::Week,
+            ["clicks-2014-W53", "clicks-2014-W1", "clicks-2014-w28", "clicks-2014-W00"],
+        ),
+        (
+            TablePeriod::Month,
+            ["clicks-2014-13", "clicks-+014-07", "clicks-2014-07-09", "click-2014-07"],
+        ),
+    ] {
+        for name in names.into_iter().chain(["clicks", "clicks-", "clicks-archive", "clicks-é", ""])
+        {
+            assert_eq!(tables(period).number_of(name), None, "{name}");
+        }
+    }
+    for number in [i64::MIN, i64::MAX, -1] {
+        for period in TablePeriod::ALL {
+            assert_eq!(tables(period).numbered(number), Err(KeyError::DateOutOfRange), "{number}");
+        }
+    }
+}
+
+#[test]
 fn bad_prefixes_dates_and_ranges_have_errors() {
     for prefix in ["", "a b", "é", "a/b", &"x".repeat(245)] {
         let error = KeyError::BadTableName { text: prefix.to_owned() };
@@ -92,5 +120,13 @@ proptest! {
         prop_assert_eq!(found.first().cloned(), tables(period).of(first).ok());
         prop_assert_eq!(found.last().cloned(), tables(period).of(last).ok());
         prop_assert!(found.windows(2).all(|pair| pair[0] < pair[1]), "names sort as time does");
+        let numbers = found.iter().map(|name| tables(period).number_of(name).expect("a number"));
+        let numbers = numbers.collect::<Vec<_>>();
+        prop_assert!(numbers.windows(2).all(|pair| pair[0] + 1 == pair[1]), "neighbours differ by 1");
+        for (name, number) in found.iter().zip(&numbers) {
+            prop_assert_eq!(&tables(period).numbered(*number).expect("a name"), name);
+        }
+        let at = (first - date!(1970 - 01 - 01)).whole_seconds();
+        prop_assert_eq!(tables(period).number_at(at).ok(), numbers.first().copied());
     }
 }

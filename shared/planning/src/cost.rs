@@ -52,6 +52,10 @@ pub struct Prices {
     pub read_unit_hour: f64,
     /// A GB for a month.
     pub gb_month: f64,
+    /// A read request unit, on demand, of the infrequent-access class.
+    pub infrequent_read_unit: f64,
+    /// A GB for a month, of the infrequent-access class.
+    pub infrequent_gb_month: f64,
 }
 
 impl Prices {
@@ -73,6 +77,8 @@ impl Prices {
             write_unit_hour: of("dynamodb_provisioned_write_unit_hours")?,
             read_unit_hour: of("dynamodb_provisioned_read_unit_hours")?,
             gb_month: of("dynamodb_storage_gb_months")?,
+            infrequent_read_unit: of("dynamodb_infrequent_read_units")?,
+            infrequent_gb_month: of("dynamodb_infrequent_storage_gb_months")?,
         })
     }
 
@@ -166,6 +172,8 @@ mod tests {
             write_unit_hour: 0.0,
             read_unit_hour: 0.0,
             gb_month: 0.0,
+            infrequent_read_unit: 0.0,
+            infrequent_gb_month: 0.0,
         };
         let seconds = |from| Reshard::of(10e6, 1_000, (from, 2 * from), &prices).seconds;
         // Five million items of two units: one source gives 800 a second, and all together half of `MoverWriteUnits`.

@@ -8,6 +8,7 @@ use crate::burst;
 use crate::capacity::Throughput;
 use crate::cost::{Prices, Reshard, query_read_units};
 use crate::partitions::Partitions;
+use crate::series::TimeSeries;
 use crate::shards::{self, Collisions};
 use crate::stage::Stage;
 use crate::table::TableNeeds;
@@ -35,6 +36,8 @@ pub struct Plan {
     pub query: Query,
     /// What growing from the present shards of one hot key to those of the last month moves, by the items that are stored then.
     pub reshard: Option<Reshard>,
+    /// One table with time to live beside tables by period; none if items are kept for ever.
+    pub time_series: Option<TimeSeries>,
     /// What to do.
     pub advice: Advice,
     /// What the dollars stand on.
@@ -90,6 +93,7 @@ impl Plan {
             reshard: (later.shards > now.shards && placement.is_calculated()).then(|| {
                 Reshard::of(items_of_key, workload.item_bytes, (now.shards, later.shards), prices)
             }),
+            time_series: TimeSeries::of(workload, &later, prices),
             advice: Advice::of(workload, placement, &table, &now, &later),
             now,
             later,

@@ -4,6 +4,7 @@ use dynashard_planning::Plan;
 use dynashard_planning::advice::Verdict;
 use dynashard_planning::capacity::Throughput;
 use dynashard_planning::figure::{count, dollars, number};
+use dynashard_planning::series::{Keeping, TimeSeries};
 use dynashard_planning::stage::Stage;
 use dynashard_planning::table::{DEFAULT_QUOTA, NEW_TABLE};
 
@@ -94,6 +95,7 @@ fn notes(plan: &Plan, output: &mut Output) {
             number(plan.query.read_units_of_one_shard)
         ));
     }
+    time_series(plan, output);
     if let Some(reshard) = plan.reshard.filter(|reshard| reshard.items >= 1.0) {
         output.text(format!(
             "A reshard from {} to {} shards in month {} moves {} items, takes {} write units and {} hours, and costs {}.",
@@ -106,6 +108,36 @@ fn notes(plan: &Plan, output: &mut Output) {
             dollars(reshard.usd)
         ));
     }
+}
+
+/// One table with time to live beside tables by period.
+fn time_series(plan: &Plan, output: &mut Output) {
+    let Some(series) = &plan.time_series else { return };
+    let TimeSeries { period, tables, one_table: one, by_period, pays_below_read_units, .. } =
+        series;
+    let kept = |kept: &Keeping| {
+        format!("{} for {} GB", dollars(kept.storage_usd), number(kept.billed_bytes / 1e9))
+    };
+    output.text(format!(
+        "Time series: in month {} the storage of one table with time to live costs {}, and that of {tables} tables by {period}, of \
+         which the old ones are of the infrequent-access class, {}. Provisioned for the peak the one takes {} in {} partitions; \
+         the present table takes {} in {}, with the next one made a day ahead.",
+        plan.later.month,
+        kept(one),
+        kept(by_period),
+        dollars(one.provisioned_usd),
+        count(one.partitions),
+        dollars(by_period.provisioned_usd),
+        count(by_period.partitions),
+    ));
+    output.text(if *pays_below_read_units > 0.0 {
+        format!(
+            "  Tables by {period} pay on demand while at most {} read units a second go to the old ones.",
+            number(*pays_below_read_units)
+        )
+    } else {
+        format!("  Tables by {period} do not pay: items are kept too short for that.")
+    });
 }
 
 /// What the table as a whole has to take on demand.
