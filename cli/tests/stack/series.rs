@@ -7,6 +7,7 @@ use std::path::Path;
 use std::process::Stdio;
 
 use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::config::retry::RetryConfig;
 use aws_sdk_dynamodb::types::{
     AttributeValue, GlobalSecondaryIndex, KeyType, Projection, ProjectionType,
     ProvisionedThroughput, PutRequest, StreamSpecification, StreamViewType, Tag,
@@ -29,13 +30,13 @@ use crate::tables::{self, definition, element};
 /// Sort keys of each partition key, by table.
 type Flights = BTreeMap<String, BTreeSet<(String, String)>>;
 
-/// Three months of the flights, by the table that is theirs: the month of the file, and twice again 31 days later.
+/// Three months of flights, by the table that is theirs: every ninth of the file's month, and again 31 and 62 days later.
 fn flights() -> Flights {
     let months = TimeTables::new("flights", TablePeriod::Month).expect("a series");
     let day = format_description!("[year]-[month]-[day]");
     let data = File::open(checkout().join("data/flights-2013-01.csv.gz")).expect("the flights");
     let mut flights = Flights::new();
-    for record in csv::Reader::from_reader(GzDecoder::new(data)).records() {
+    for record in csv::Reader::from_reader(GzDecoder::new(data)).records().step_by(9) {
         let record = record.expect("a flight");
         let (date, hour) = record[0].split_at(10);
         for month in 0..3 {
@@ -50,6 +51,13 @@ fn flights() -> Flights {
 
 fn text(text: &str) -> AttributeValue {
     AttributeValue::S(text.to_owned())
+}
+
+/// A client that is patient with a machine that is busy.
+async fn client_of(stack: &LocalStack) -> Client {
+    let client = connect_local(&stack.dynamodb, ServerClock::default()).await;
+    let retries = RetryConfig::standard().with_max_attempts(20);
+    Client::from_conf(client.config().to_builder().retry_config(retries).build())
 }
 
 async fn put_all(client: &Client, table: &str, keys: &BTreeSet<(String, String)>) {
@@ -179,7 +187,7 @@ async fn first_table(client: &Client) {
 #[tokio::test]
 async fn three_months_of_flights_are_rotated_and_nothing_is_lost_wherever_that_is_killed() {
     let stack = LocalStack::start(&["--engine-only", "--no-throttle"]);
-    let client = connect_local(&stack.dynamodb, ServerClock::default()).await;
+    let client = client_of(&stack).await;
     let directory = tempfile::tempdir().expect("a directory");
     let folder = directory.path().join("archive");
     let folder_text = folder.to_str().expect("UTF-8");
@@ -221,11 +229,11 @@ async fn three_months_of_flights_are_rotated_and_nothing_is_lost_wherever_that_i
             let expected = expected.map(|(_, departure)| departure.clone()).collect::<Vec<_>>();
             let of_april = expected.iter().filter(|key| key.as_str() >= "2013-04").count();
             let mut expected = expected[..expected.len() - of_april].to_vec();
-            assert!(expected.len() > 25_000 && expected.is_sorted(), "{}", expected.len());
+            assert!(expected.len() > 3_000 && expected.is_sorted(), "{}", expected.len());
             assert_eq!(queried(&stack, "flights", &["--pk", "EWR", "--all"]), expected);
             // Pages that end within a table, with it, and behind it.
             let (from, to) = ("2013-01-31T20", "2013-02-01T20");
-            let days = ["--pk", "EWR", "--from", from, "--to", to, "--limit", "29"];
+            let days = ["--pk", "EWR", "--from", from, "--to", to, "--limit", "7"];
             expected.retain(|key| (from..=to).contains(&key.as_str()));
             assert_eq!(queried(&stack, "flights", &days), expected);
             expected.reverse();
@@ -262,7 +270,7 @@ async fn three_months_of_flights_are_rotated_and_nothing_is_lost_wherever_that_i
 #[tokio::test]
 async fn what_was_written_behind_an_export_is_exported_before_its_table_is_deleted() {
     let stack = LocalStack::start(&["--engine-only", "--no-throttle"]);
-    let client = connect_local(&stack.dynamodb, ServerClock::default()).await;
+    let client = client_of(&stack).await;
     let directory = tempfile::tempdir().expect("a directory");
     for day in ["2013-01-01", "2013-01-02", "2013-01-03"] {
         let name = format!("flights-{day}");
@@ -372,7 +380,7 @@ async fn a_table_of_a_stack_is_read_as_such_and_left_alone() {
     let directory = tempfile::tempdir().expect("a directory");
     let data = ["--data-dir", directory.path().to_str().expect("UTF-8")];
     let engine = LocalStack::start(&[&["--engine-only", "--no-throttle"], &data[..]].concat());
-    let client = connect_local(&engine.dynamodb, ServerClock::default()).await;
+    let client = client_of(&engine).await;
     let plain = ["2013-01-01", "2013-01-31"]
         .map(|day| ("EWR".to_owned(), format!("{day}T05:00:00Z#UA1545")));
     for month in ["flights-2013-01", "flights-2013-02"] {

@@ -289,10 +289,9 @@ impl SeriesTables {
 }
 
 impl TableState {
-    /// Whether the table or one of its indexes is provisioned with more read or write units than these.
+    /// Whether the table is provisioned with more read or write units than these. Its indexes are lowered together with it.
     pub fn is_provisioned_above(&self, most: (u64, u64)) -> bool {
-        let indexes = self.indexes.iter().filter_map(|index| index.provisioned);
-        self.provisioned.into_iter().chain(indexes).any(|units| is_above(units, most))
+        self.provisioned.is_some_and(|units| is_above(units, most))
     }
 }
 

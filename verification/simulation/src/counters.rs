@@ -53,9 +53,9 @@ pub fn run_counters(seed: u64, mutation: Option<Mutation>, print: bool) -> (Repo
     let kernel = Kernel::new(random.next_u64(), scenario.rates, print);
     let world = World::new(kernel.clone(), scenario);
     let mut executor = Executor::new(kernel.clone());
-    let seen = AllSeen::default();
+    let all = AllSeen::default();
     let clients = (0..world.scenario.clients)
-        .map(|_| kernel.spawn(world.outside, client(world.clone(), Arc::clone(&seen))));
+        .map(|_| kernel.spawn(world.outside, client(world.clone(), Arc::clone(&all))));
     let ends = clients.collect::<Vec<_>>();
     let ended = executor.run_until(LONGEST_RUN, || ends.iter().all(Slot::is_over));
     if ended != Ended::Reached {
@@ -64,10 +64,10 @@ pub fn run_counters(seed: u64, mutation: Option<Mutation>, print: bool) -> (Repo
     kernel.be_kind();
     let quiet = world.scenario.executed_within + world.scenario.visible_within;
     executor.run_until(kernel.now() + quiet, || false);
-    let last = kernel.spawn(world.outside, read_all(world.clone(), Arc::clone(&seen)));
+    let last = kernel.spawn(world.outside, read_all(world.clone(), Arc::clone(&all)));
     executor.run_until(kernel.now() + Duration::from_mins(1), || last.is_over());
     let mut cells = 0;
-    for ((name, bounds, ..), seen) in COUNTERS.iter().zip(&*lock(&seen)) {
+    for ((name, bounds, ..), seen) in COUNTERS.iter().zip(&*lock(&all)) {
         cells += judge(&world, name, *bounds, seen);
     }
     let report = report(seed, &world);
@@ -190,14 +190,14 @@ fn judge(world: &World, name: &str, bounds: Bounds, seen: &Seen) -> usize {
             violation(format!("it was {value} at {time:?}"));
         }
     }
-    let last = world.kernel.now();
-    let value = at(CellNumber::Value, last);
+    let now = world.kernel.now();
+    let value = at(CellNumber::Value, now);
     for (bound, room, is_below) in
         [(bounds.min, CellNumber::Below, true), (bounds.max, CellNumber::Above, false)]
     {
         let Some(bound) = bound.filter(|_| !cells.is_empty()).map(i128::from) else { continue };
         let expected = if is_below { value - bound } else { bound - value };
-        let room = at(room, last);
+        let room = at(room, now);
         if room != expected {
             violation(format!("its cells have {room} to the bound {bound}, and it is {value}"));
         }
@@ -235,7 +235,7 @@ fn judge(world: &World, name: &str, bounds: Bounds, seen: &Seen) -> usize {
             violation(format!("a read at {begun:?} saw {read}, not {least} to {most}"));
         }
     }
-    cells.iter().flat_map(|past| past.last()).filter(|(cell, _)| cell.is_some()).count()
+    cells.iter().filter_map(|past| past.last()).filter(|(cell, _)| cell.is_some()).count()
 }
 
 fn number_of(cell: &StoredItem, number: CellNumber) -> i128 {

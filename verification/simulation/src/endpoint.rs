@@ -88,7 +88,9 @@ impl ItemStore for Endpoint {
         let within = self.terms().visible_within;
         let mut adjustments = adjustments.to_vec();
         if self.terms().broken == Some(Mutation::UncheckedRoom) {
-            adjustments.iter_mut().for_each(|it| it.change.at_least.clear());
+            for adjustment in &mut adjustments {
+                adjustment.change.at_least.clear();
+            }
         }
         let execute = at_once(move |tables, kernel, now| {
             let visible = Self::visibility(kernel, now, within);

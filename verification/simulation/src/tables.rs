@@ -71,6 +71,9 @@ impl Enlisting {
     }
 }
 
+/// What reads saw, oldest first, each until when.
+type Past = Vec<(Option<StoredItem>, Duration)>;
+
 /// What lies under one key.
 #[derive(Debug, Clone, Default)]
 struct Cell {
@@ -78,7 +81,7 @@ struct Cell {
     written_at: Duration,
     /// What reads saw before, oldest first, each until when. Reads still see the last for a while where a transaction is
     /// half visible.
-    past: Vec<(Option<StoredItem>, Duration)>,
+    past: Past,
     /// A transaction is not over for this item before this moment.
     in_flight_until: Duration,
 }
@@ -137,7 +140,7 @@ impl Tables {
     }
 
     /// As [`Tables::lives`], each until when reads saw it.
-    pub(crate) fn pasts(&self) -> Vec<(PhysicalKey, Vec<(Option<StoredItem>, Duration)>)> {
+    pub(crate) fn pasts(&self) -> Vec<(PhysicalKey, Past)> {
         let cells = self.shards.iter().flat_map(|(partition, shard)| {
             shard.iter().map(|(sort, cell)| {
                 let key = PhysicalKey { partition: partition.clone(), sort: sort.clone() };

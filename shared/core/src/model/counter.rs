@@ -63,12 +63,12 @@ impl CellNumber {
     pub(crate) fn of(self, cell: &StoredItem) -> Result<Option<i128>, Error> {
         let Some(value) = cell.attributes.get(self.name()) else { return Ok(None) };
         let number = whole(value);
-        number.map(Some).ok_or_else(|| corrupt(format!("{} is not a whole number", self.name())))
+        number.map(Some).ok_or_else(|| corrupt(&format!("{} is not a whole number", self.name())))
     }
 
     /// The number in a cell that must have it.
     pub(crate) fn in_every(self, cell: &StoredItem) -> Result<i128, Error> {
-        let missing = || corrupt(format!("{} is missing", self.name()));
+        let missing = || corrupt(&format!("{} is missing", self.name()));
         self.of(cell)?.ok_or_else(missing)
     }
 }
@@ -218,7 +218,7 @@ pub(crate) struct Shape {
 impl Shape {
     /// Reads it in a first cell.
     pub(crate) fn of(first: &StoredItem) -> Result<Self, Error> {
-        let in_range = || corrupt("a number of the first cell is out of its range".to_owned());
+        let in_range = || corrupt("a number of the first cell is out of its range");
         let bound = |which: CellNumber| {
             let bound = which.of(first)?.map(i64::try_from).transpose();
             bound.map_err(|_| in_range())
@@ -257,6 +257,6 @@ fn whole(value: &AttributeValue) -> Option<i128> {
     }
 }
 
-fn corrupt(what: String) -> Error {
+fn corrupt(what: &str) -> Error {
     Error::new(Code::CorruptData, format!("a cell of a counter: {what}"))
 }

@@ -24,6 +24,7 @@ use crate::model::counter::{Adjustment, Bounds, CellChange, CellNumber, Shape, f
 use crate::model::error::{Code, Error, Kind};
 use crate::model::item::StoredItem;
 use crate::model::lease::{Deadline, Lease};
+use crate::model::throttle::Throttle;
 use crate::model::version::Version;
 use crate::ports::{
     Adjusted, Consistency, Existing, ItemStore, NativeGuard, NativeKind, NativeSent, NativeTerms,
@@ -501,7 +502,7 @@ impl Counter<'_> {
                 }
             }
             Err(error) => {
-                if error.throttle().is_some_and(|throttle| throttle.is_of_a_partition()) {
+                if error.throttle().is_some_and(Throttle::is_of_a_partition) {
                     self.is_hot.store(true, Ordering::Relaxed);
                 }
                 Err(error)
