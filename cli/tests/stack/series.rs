@@ -10,7 +10,7 @@ use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::retry::RetryConfig;
 use aws_sdk_dynamodb::types::{
     AttributeValue, GlobalSecondaryIndex, KeyType, Projection, ProjectionType,
-    ProvisionedThroughput, PutRequest, StreamSpecification, StreamViewType, Tag,
+    ProvisionedThroughput, PutRequest, StreamSpecification, StreamViewType, TableClass, Tag,
     TimeToLiveSpecification, WriteRequest,
 };
 use dynashard_aws::{ServerClock, connect_local};
@@ -34,13 +34,13 @@ type Flights = BTreeMap<String, BTreeSet<(String, String)>>;
 fn flights() -> Flights {
     let months = TimeTables::new("flights", TablePeriod::Month).expect("a series");
     let day = format_description!("[year]-[month]-[day]");
-    let data = File::open(checkout().join("data/flights-2013-01.csv.gz")).expect("the flights");
+    let file = File::open(checkout().join("data/flights-2013-01.csv.gz")).expect("the flights");
     let mut flights = Flights::new();
-    for record in csv::Reader::from_reader(GzDecoder::new(data)).records().step_by(9) {
+    for record in csv::Reader::from_reader(GzDecoder::new(file)).records().step_by(9) {
         let record = record.expect("a flight");
-        let (date, hour) = record[0].split_at(10);
+        let (on, hour) = record[0].split_at(10);
         for month in 0..3 {
-            let date = Date::parse(date, day).expect("a day") + Duration::days(31 * month);
+            let date = Date::parse(on, day).expect("a day") + Duration::days(31 * month);
             let departure = format!("{date}{hour}#{}{}", &record[3], &record[4]);
             let table = months.of(date).expect("a table");
             flights.entry(table).or_default().insert((record[1].to_owned(), departure));
@@ -212,7 +212,10 @@ async fn three_months_of_flights_are_rotated_and_nothing_is_lost_wherever_that_i
     let units = like.provisioned_throughput().expect("units");
     assert_eq!((units.read_capacity_units(), units.write_capacity_units()), (Some(20), Some(500)));
     assert_eq!(like.global_secondary_indexes()[0].index_name(), Some("carriers"));
-    assert!(like.stream_specification().is_some_and(|stream| stream.stream_enabled()), "{like:?}");
+    assert!(
+        like.stream_specification().is_some_and(StreamSpecification::stream_enabled),
+        "{like:?}"
+    );
     let arn = like.table_arn().expect("an ARN");
     let tags = client.list_tags_of_resource().resource_arn(arn).send().await.expect("tags");
     let mut tags = tags.tags().iter().map(Tag::value).collect::<Vec<_>>();
@@ -263,7 +266,7 @@ async fn three_months_of_flights_are_rotated_and_nothing_is_lost_wherever_that_i
     let units = cooled.provisioned_throughput().expect("units");
     assert_eq!((units.read_capacity_units(), units.write_capacity_units()), (Some(10), Some(1)));
     let class = cooled.table_class_summary().and_then(|summary| summary.table_class());
-    assert_eq!(class.map(|class| class.as_str()), Some("STANDARD_INFREQUENT_ACCESS"));
+    assert_eq!(class.map(TableClass::as_str), Some("STANDARD_INFREQUENT_ACCESS"));
     assert_eq!(fs::read_dir(&folder).expect("a folder").count(), 2, "the export and its proof");
 }
 

@@ -28,7 +28,9 @@ pub use plain::{Stripped, owner, release, strip};
 pub use raw::{RawAnswer, RawClient, RawError, RawRequest};
 pub use read_meter::ReadMeter;
 pub use scan::{ScanPage, ScanSegment};
-pub use series::{Bucket, BucketExport, SERIES_TAG, SeriesTable, SeriesTables};
+pub use series::{
+    Bucket, BucketExport, SERIES_TAG, SeriesTable, SeriesTables, world_of_plain_table,
+};
 pub use signature::{ProbeAnswer, SignatureProbe, SignatureVerdict};
 pub use signing::RequestSigner;
 pub use stack::Stack;

@@ -232,7 +232,7 @@ impl SeriesTables {
                     ),
                     _ => continue,
                 };
-                let at = export.export_time().map_or(i64::MAX, |time| time.secs());
+                let at = export.export_time().map_or(i64::MAX, aws_smithy_types::DateTime::secs);
                 if is_of_it && last.is_none_or(|(before, _)| before <= at) {
                     last = Some((at, outcome));
                 }
@@ -295,11 +295,10 @@ impl TableState {
     }
 }
 
-impl Operator {
-    /// What use cases need to read a plain table, which no metadata table belongs to: each collection is cold there.
-    pub fn world_of_plain_table(&self, table: &str, schema: &TableSchema) -> World {
-        World::new(self.items(table, schema), NoRecords, self.clock(), dynashard_aws::OsEntropy)
-    }
+/// What use cases need to read a plain table, which no metadata table belongs to: each collection is cold there.
+pub fn world_of_plain_table(operator: &Operator, table: &str, schema: &TableSchema) -> World {
+    let (items, clock) = (operator.items(table, schema), operator.clock());
+    World::new(items, NoRecords, clock, dynashard_aws::OsEntropy)
 }
 
 /// The metadata of a table without any.

@@ -43,7 +43,7 @@ pub(crate) struct RotateArgs {
     /// Keep so many tables before the present one, and delete those before them. Takes --export-to or --without-export.
     #[arg(long, value_name = "TABLES", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     delete_after: Option<u32>,
-    /// Export a table before it is deleted: to this folder, in a form that `import` reads, or to s3://BUCKET/PREFIX, for
+    /// Export a table before it is deleted: to this folder, in a form that `import` reads, or to `s3://BUCKET/PREFIX`, for
     /// which DynamoDB keeps the table recoverable.
     #[arg(long, value_name = "PLACE", value_parser = Destination::parse, requires = "delete_after", conflicts_with = "without_export")]
     export_to: Option<Destination>,

@@ -1,6 +1,6 @@
 //! Reads a collection over the tables of a series, one table after the other.
 
-use dynashard_aws_operator::owner;
+use dynashard_aws_operator::{owner, world_of_plain_table};
 use dynashard_core::query::QueryPage;
 use dynashard_core::{Code, Directory, Error, Reader, Settings, TableSchema};
 
@@ -120,7 +120,7 @@ async fn reader_of(
         return Ok(connect.of_tables(table, &owner.metadata_table).connect().await?.reader());
     }
     let settings = Settings { schema: schema.clone(), ..Settings::default() };
-    let world = operator.world_of_plain_table(table, schema);
+    let world = world_of_plain_table(&operator, table, schema);
     Ok(Reader::new(Directory::new(world, settings)))
 }
 

@@ -83,7 +83,7 @@ fn a_rotation_that_is_late_makes_what_it_has_missed_but_not_for_ever() {
 #[test]
 fn what_has_cooled_costs_less_and_what_is_hot_stays_as_it_is() {
     let mut members = members(8..=12);
-    for (_, member) in &mut members {
+    for member in members.values_mut() {
         member.table.state.provisioned = Some((100, 1_000));
     }
     let units = Some((200, 1));
