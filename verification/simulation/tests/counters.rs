@@ -2,7 +2,7 @@
 
 use dynashard_simulation::{Mutation, run_counters};
 
-const SEEDS: u64 = 150;
+const SEEDS: u64 = 100;
 
 /// What was acknowledged is counted once, what nobody knows once or never, and no bound is ever passed; an add is refused only where
 /// the whole does not cover it. Invariants I6, I36.
