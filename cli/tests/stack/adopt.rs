@@ -435,14 +435,18 @@ async fn a_table_leaves_as_it_came() {
     stack.put_all(puts);
     let before = query(&stack, KEY);
 
+    let counter = "/counter?pk=EWR&sk=seats";
+    assert_eq!(stack.json("POST", counter, &json!({ "add": 1 })).status, 200);
+
     let leave = ["--table", "MainTable", "--leave", "--metadata-table", "MetadataTable", "--json"];
     let spread = adopt(&stack, &leave);
     assert_eq!((spread.status, spread.stderr.as_str()), (1, ""), "{spread:?}");
     let report = spread.last();
     assert_eq!((&report["event"], &report["plain"]), (&json!("leave"), &json!(false)));
-    for name in ["collections", "other_shards"] {
+    for name in ["collections", "other_shards", "counters"] {
         assert_eq!(status(&report, name), "problem", "{report}");
     }
+    assert_eq!(stack.send("DELETE", counter, &[], None).status, 204);
     let left = spread.events("collection");
     assert_eq!(left.len(), 1, "{spread:?}");
     assert_eq!((&left[0]["pk"], &left[0]["why"]), (&json!(KEY), &json!("it has 4 shards")));

@@ -35,6 +35,11 @@ fn a_counter_lives_its_life() {
     let value = json!({ "pk": "EWR", "sk": "seats", "value": 1, "min": 0, "max": 150, "cells": 1, "consumed_rcu": 1.0 });
     assert_eq!(stack.get(path).json(), value);
 
+    for condition in [("If-None-Match", "*"), ("If-Match", "*")] {
+        let conditional = stack.send("POST", path, &[condition], Some("{\"add\":1}"));
+        assert_eq!(conditional.code(), "bad_header", "it has no version");
+    }
+
     // It is not an item, and an item does not become one.
     assert_eq!(stack.get("/item?pk=EWR&sk=seats").code(), "item_not_found");
     assert_eq!(stack.query(json!({ "pk": "EWR" })), Vec::<serde_json::Value>::new());

@@ -76,6 +76,7 @@ impl WriteHandler {
 
     async fn count(&self, request: &Request, deadline: Deadline) -> Result<Response, Problem> {
         let key = self.item_key(request, request.params()?)?;
+        headers::refuse_preconditions(request)?;
         headers::expect_json(request)?;
         let (amount, bounds) = body::add(&request.body)?;
         let added = self.writer.add_to_counter(&key, amount, bounds, deadline).await?;
@@ -90,6 +91,7 @@ impl WriteHandler {
         deadline: Deadline,
     ) -> Result<Response, Problem> {
         let key = self.item_key(request, request.params()?)?;
+        headers::refuse_preconditions(request)?;
         let deleted = self.writer.delete_counter(&key, deadline).await?;
         Ok(consuming(Response::empty(204), deleted.consumed_wcu))
     }

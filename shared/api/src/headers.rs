@@ -101,6 +101,14 @@ pub fn if_match(request: &Request) -> Result<Precondition, Problem> {
     }
 }
 
+/// Refuses a precondition where none can hold: a counter has no version.
+pub fn refuse_preconditions(request: &Request) -> Result<(), Problem> {
+    match precondition(request)? {
+        Precondition::None => Ok(()),
+        _ => Err(Problem::bad_header("a counter takes no If-Match or If-None-Match".to_owned())),
+    }
+}
+
 /// What a client asks of an item before it is sent: the preconditions of a read (RFC 9110, 13.1.1 and 13.1.2).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReadPreconditions {

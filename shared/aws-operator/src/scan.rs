@@ -4,8 +4,8 @@
 use std::collections::HashMap;
 
 use aws_sdk_dynamodb::types::{AttributeValue as Sdk, ReturnConsumedCapacity};
-use dynashard_core::Attributes;
 use dynashard_core::ports::StoreError;
+use dynashard_core::{Attributes, CellNumber};
 
 use dynashard_aws::attributes::{decode_attributes, encode_attributes};
 use dynashard_aws::error::of_read;
@@ -26,8 +26,11 @@ pub struct ScanSegment {
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ScanPage {
     /// Whole items, with their keys and the system's own attributes: in the order of their sort keys
-    /// where they share a partition key. The item that names the table's owner is not among them.
+    /// where they share a partition key. The item that names the table's owner is not among them, nor
+    /// are cells.
     pub items: Vec<Attributes>,
+    /// The cells of counters, with their keys.
+    pub cells: Vec<Attributes>,
     /// The key behind which the next page begins; `None` at the end of the segment. It can be kept and
     /// used by another process.
     pub next: Option<Attributes>,
@@ -61,14 +64,13 @@ impl ScanPage {
             .map_err(|e| of_read(&e))?;
         let decoded = |item: HashMap<String, Sdk>| decode_attributes(item.into_iter());
         let consumed = answer.consumed_capacity.and_then(|consumed| consumed.capacity_units);
+        let items = answer.items.unwrap_or_default().into_iter();
+        let items = items.filter(|item| !item.contains_key(OWNER_ID)).map(decoded);
+        let items = items.collect::<Result<Vec<_>, _>>()?.into_iter();
+        let (cells, items) = items.partition(|item| item.contains_key(CellNumber::Value.name()));
         Ok(Self {
-            items: answer
-                .items
-                .unwrap_or_default()
-                .into_iter()
-                .filter(|item| !item.contains_key(OWNER_ID))
-                .map(decoded)
-                .collect::<Result<_, _>>()?,
+            items,
+            cells,
             next: answer.last_evaluated_key.map(decoded).transpose()?,
             consumed_rcu: consumed.unwrap_or_default(),
         })

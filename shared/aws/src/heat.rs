@@ -17,8 +17,9 @@ const THROTTLED_PARTITION_KEYS: &str = "DynamoDBContributorInsights-PKT-";
 /// How the rules begin for the most throttled items, by both keys.
 const THROTTLED_ITEMS: &str = "DynamoDBContributorInsights-SKT-";
 
-/// The contributors that are asked for. Throttled keys beyond them come up when these have grown.
-const MAX_CONTRIBUTORS: i32 = 25;
+/// The contributors that are asked for: as many as a report has at most (Amazon CloudWatch API, `GetInsightRuleReport`). Throttled keys
+/// beyond them come up when these have grown. The cells of a counter are among them until it has enough.
+const MAX_CONTRIBUTORS: i32 = 100;
 
 /// The throttled keys of a table, by Contributor Insights, and the CloudWatch alarm on them.
 #[derive(Debug, Clone)]

@@ -5,7 +5,7 @@ use dynashard_simulation::{Mutation, run_counters};
 const SEEDS: u64 = 100;
 
 /// What was acknowledged is counted once, what nobody knows once or never, and no bound is ever passed; an add is refused only where
-/// the whole does not cover it. Invariants I6, I36.
+/// the whole does not cover it. Invariants I6, I38.
 #[test]
 fn counters_are_exact_and_keep_to_their_bounds_whoever_is_killed() {
     let (mut operations, mut cells) = (0, 0);

@@ -235,6 +235,7 @@ async fn leftovers(
         for item in &page.items {
             leftovers.observe(item, schema);
         }
+        page.cells.iter().for_each(|cell| leftovers.observe_cell(cell, schema));
         leftovers.consumed_rcu += page.consumed_rcu;
         activity.says(|| format!("{} of about {} items", leftovers.items, found.state.items));
     }

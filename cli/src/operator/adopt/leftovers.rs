@@ -28,6 +28,7 @@ pub(super) struct Leftovers {
     pub(super) markers: Tally,
     pub(super) other_shards: Tally,
     pub(super) suffixes_for_good: Tally,
+    pub(super) cells: Tally,
     /// Items with a version, and with a generation.
     pub(super) versions: u64,
     pub(super) generations: u64,
@@ -36,6 +37,11 @@ pub(super) struct Leftovers {
 }
 
 impl Leftovers {
+    /// Takes note of a cell of a counter.
+    pub(super) fn observe_cell(&mut self, cell: &Attributes, schema: &TableSchema) {
+        self.cells.note(&example(cell, schema), true);
+    }
+
     /// Takes note of an item.
     pub(super) fn observe(&mut self, item: &Attributes, schema: &TableSchema) {
         let key = example(item, schema);
@@ -96,6 +102,13 @@ impl Leftovers {
                 "items whose collections have a suffix in their first shard, too",
                 "their keys end in the separator and a number: copy them to where clients will look for them",
                 Status::Warning,
+            ),
+            line(
+                "counters",
+                &self.cells,
+                "cells of counters",
+                "read each counter, and delete it by `DELETE /counter` while the stack is there",
+                Status::Problem,
             ),
             self.attributes(table),
         ]

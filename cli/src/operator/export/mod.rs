@@ -119,6 +119,8 @@ struct Summary<'a> {
     number_columns: Option<&'a [String]>,
     /// Keys in the table that are not those of collections.
     foreign_keys: u64,
+    /// Items that are cells of counters.
+    cells: u64,
     consumed_rcu: f64,
 }
 
@@ -161,12 +163,20 @@ async fn export(
     let finished = lines.finish().and_then(|sink| sink.finish(ended.is_ok())).map_err(failed);
     ended?;
     finished?;
-    let Progress { collections, items, foreign, consumed_rcu, .. } = *progress;
+    let Progress { collections, items, foreign, cells, consumed_rcu, .. } = *progress;
     let number_columns = (args.format == Format::Csv).then_some(&*numbers);
     let foreign_keys = foreign;
     output.event(
         "summary",
-        &Summary { collections, items, changed_values, number_columns, foreign_keys, consumed_rcu },
+        &Summary {
+            collections,
+            items,
+            changed_values,
+            number_columns,
+            foreign_keys,
+            cells,
+            consumed_rcu,
+        },
     );
     if changed_values > 0 {
         note!(
@@ -180,6 +190,9 @@ async fn export(
         note!(
             "dynashard: {foreign} items lie under keys that no collection has, and were left out"
         );
+    }
+    if cells > 0 {
+        note!("dynashard: {cells} items are cells of counters, and were left out");
     }
     Ok(())
 }

@@ -25,6 +25,8 @@ pub(super) struct Progress {
     pub(super) present: Option<(PartitionKey, Option<SortKey>)>,
     /// Keys in the table that are not those of collections.
     pub(super) foreign: u64,
+    /// Items in the table that are cells of counters.
+    pub(super) cells: u64,
     pub(super) consumed_rcu: f64,
 }
 
@@ -76,6 +78,7 @@ impl Walk<'_> {
             };
             let Some((_, page)) = page else { return Ok(()) };
             self.progress.consumed_rcu += page.consumed_rcu;
+            self.progress.cells += u64::try_from(page.cells.len()).unwrap_or(u64::MAX);
             for item in &page.items {
                 if item.contains_key(MARKER) {
                     continue;

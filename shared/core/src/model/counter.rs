@@ -165,7 +165,7 @@ impl Bounds {
     }
 
     /// The change that makes a counter which holds this amount. `None` where that is past a bound.
-    pub(crate) fn first_cell(self, amount: i64, id: u64) -> Option<CellChange> {
+    pub(crate) fn creation(self, amount: i64, id: u64) -> Option<CellChange> {
         if self.min.is_some_and(|min| amount < min) || self.max.is_some_and(|max| amount > max) {
             return None;
         }
@@ -199,7 +199,7 @@ impl Bounds {
 
     /// The sum of cells that were read one after the other. What moved between them meanwhile may have put it past a bound, where
     /// the counter never was.
-    pub(crate) fn hold(self, sum: i128) -> i128 {
+    pub(crate) fn clamp(self, sum: i128) -> i128 {
         let sum = self.min.map_or(sum, |min| sum.max(min.into()));
         self.max.map_or(sum, |max| sum.min(max.into()))
     }

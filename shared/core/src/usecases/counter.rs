@@ -7,7 +7,7 @@
 //!   in a cell that the first one counts, or the counter is being deleted.
 //! - That the whole does not cover an add is known from two looks at all cells that have shown the same versions (invariant I36): between
 //!   the two, all of them were so at one moment. The second look finds no cell in the middle of a transaction, of which plain reads may
-//!   see a half (protocol: "Assumptions").
+//!   see a half (protocol: "Assumptions"). What is known so is believed for a second, as it takes some reads of each cell.
 
 use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
@@ -34,7 +34,7 @@ use crate::usecases::cost::Cost;
 use crate::usecases::directory::Directory;
 use crate::usecases::fan_out::fan_out;
 use crate::usecases::read::Lookup;
-use crate::usecases::retry::{refusal, within};
+use crate::usecases::retry::{Attempts, refusal, within};
 use crate::usecases::write::{Deleted, Precondition, WriteContext, delete, native};
 
 /// An add that is done.
@@ -62,13 +62,23 @@ pub struct CounterValue {
 }
 
 /// What one environment knows of counters. All of it may be out of date: each write asks whether it holds.
-pub(crate) struct KnownCounters(Mutex<LruCache<ItemKey, Seen>>);
+pub(crate) struct KnownCounters(Mutex<LruCache<ItemKey, Known>>);
 
 #[derive(Debug, Clone, Copy, Default)]
-struct Seen {
+struct Known {
     shape: Option<Shape>,
     /// When somebody has looked for new cells, on the boot clock.
     looked_at: Option<Duration>,
+    lacks: Option<Lack>,
+}
+
+/// How much room all cells had together, when an add was refused for that.
+#[derive(Debug, Clone, Copy)]
+struct Lack {
+    number: CellNumber,
+    room: i128,
+    /// On the boot clock. It was so at some moment since.
+    at: Duration,
 }
 
 /// The counters of one environment that are known.
@@ -84,7 +94,10 @@ const LOOK_AGAIN: Duration = Duration::from_secs(1);
 const SPREAD: Duration = Duration::from_millis(100);
 
 /// How long an answer is held at most while cells are made. A first cell that is hot refuses most requests.
-const GROWING_TIME: Duration = Duration::from_millis(1_500);
+const GROWING_TIME: Duration = Duration::from_millis(800);
+
+/// How long adds are refused by what is known. When all is sold, most requests are such adds, and each would read every cell.
+const REFUSED_FOR: Duration = Duration::from_secs(1);
 
 impl Default for KnownCounters {
     fn default() -> Self {
@@ -93,7 +106,7 @@ impl Default for KnownCounters {
 }
 
 impl KnownCounters {
-    fn lock(&self) -> MutexGuard<'_, LruCache<ItemKey, Seen>> {
+    fn lock(&self) -> MutexGuard<'_, LruCache<ItemKey, Known>> {
         // Nothing panics while the lock is held.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -156,7 +169,7 @@ pub(crate) async fn sum(
             continue;
         };
         let Shape { cells, bounds, .. } = shape;
-        let (value, consumed_rcu) = (bounds.hold(value), total.consumed_rcu);
+        let (value, consumed_rcu) = (bounds.clamp(value), total.consumed_rcu);
         return Ok(CounterValue { value, cells, bounds, consumed_rcu });
     }
 }
@@ -181,7 +194,7 @@ enum Changed {
 
 impl Counter<'_> {
     async fn add(&self, amount: i64, asked: Bounds) -> Result<Added, Error> {
-        let mut attempts = self.context.directory.attempts(self.deadline);
+        let mut attempts = self.attempts();
         // An add stays with its cell while that borrows.
         let mut chosen = None;
         loop {
@@ -191,6 +204,9 @@ impl Counter<'_> {
                 self.look().await?;
                 refuse_other_bounds(self.shape(), asked)?;
                 continue;
+            }
+            if self.is_known_to_lack(amount) {
+                return Err(past_a_bound());
             }
             let draw = self.context.directory.context().entropy().next_u64();
             let drawn = shape.map_or(0, |shape| choose(shape.cells, draw));
@@ -205,6 +221,7 @@ impl Counter<'_> {
                     if cell == 0 {
                         self.learn(&item)?;
                     }
+                    self.note_added(amount);
                     let cells = self.shape().map_or(1, |shape| shape.cells);
                     return Ok(Added { cell, cells, consumed_wcu });
                 }
@@ -242,6 +259,11 @@ impl Counter<'_> {
         }
     }
 
+    /// What others change meanwhile is waited for as long as what is throttled.
+    fn attempts(&self) -> Attempts<'_> {
+        self.context.directory.attempts(self.deadline.of_throttled())
+    }
+
     /// Makes the counter with this amount. `None` if somebody else has.
     async fn create(&self, amount: i64, asked: Bounds) -> Result<Option<Added>, Error> {
         let (item, _) = look_up(&self.context.directory, self.key, self.deadline).await?;
@@ -250,7 +272,7 @@ impl Counter<'_> {
             return Err(Error::new(Code::NotACounter, why));
         }
         let id = self.context.draw_version().get();
-        let first = asked.first_cell(amount, id).ok_or_else(past_a_bound)?;
+        let first = asked.creation(amount, id).ok_or_else(past_a_bound)?;
         match self.change(&first_cell(self.key), first).await? {
             Changed::Done(item, consumed_wcu) => {
                 self.learn(&item)?;
@@ -264,19 +286,23 @@ impl Counter<'_> {
     /// error where all cells together have too little.
     async fn cover(&self, cell: u16, amount: i64) -> Result<bool, Error> {
         let Some(shape) = self.shape() else { return Ok(false) };
-        let number = if amount < 0 { CellNumber::Below } else { CellNumber::Above };
+        let number = room_for(amount);
+        let at = self.context.clock().now().boot;
         let Some(seen) = self.rooms(shape, number).await? else {
             self.forget();
             return Ok(false);
         };
         let rooms = seen.iter().map(|(_, room)| *room).collect::<Vec<_>>();
         match borrow(&rooms, cell, i128::from(amount).abs()) {
-            Borrow::Enough => Ok(true),
+            Borrow::Enough => Ok(false),
             Borrow::From(from, room) => {
                 let cells = [from, cell].map(|cell| shape.cell(self.key, cell));
                 self.bring(number, room, cells).await
             }
             Borrow::TooLittle if self.settled_rooms(shape, number).await? == Some(seen) => {
+                let lack = Lack { number, room: rooms.iter().sum(), at };
+                self.known.lock().get_or_insert_mut(self.key.clone(), Known::default).lacks =
+                    Some(lack);
                 Err(past_a_bound())
             }
             Borrow::TooLittle => Ok(false),
@@ -293,7 +319,7 @@ impl Counter<'_> {
         rooms_of(cells.into_iter().map(|(item, _)| item), shape, number)
     }
 
-    /// As [`Self::rooms`], of cells of which each is in no transaction when it is read.
+    /// As [`Self::rooms`], of cells of which each is in no transaction when it is read. Their count is even, as it has doubled.
     async fn settled_rooms(
         &self,
         shape: Shape,
@@ -304,23 +330,15 @@ impl Counter<'_> {
         for cell in 0..shape.cells {
             keys.push(self.place(&shape.cell(self.key, cell)).await?.0);
         }
-        // A transaction reads two items, and not one twice.
-        let [first, second, ..] = keys.as_slice() else {
-            return self.rooms(shape, number).await;
-        };
-        let pairs = keys.chunks(2).map(|pair| match pair {
-            [one, other] => [one, other],
-            [last, ..] => [last, first],
-            [] => [second, first],
-        });
-        let reads = pairs.map(|pair| async move {
-            let mut attempts = directory.attempts(self.deadline);
+        let (pairs, _) = keys.as_chunks::<2>();
+        let reads = pairs.iter().map(|pair| async move {
+            let mut attempts = self.attempts();
             let items = directory.context().items();
             let why_late = "the cells could not be read in time";
-            attempts.make(|| items.get_both(pair, None), why_late).await
+            attempts.make(|| items.get_both(pair.each_ref(), None), why_late).await
         });
         let cells = fan_out(reads.collect()).await?.into_iter().flat_map(|read| read.value);
-        rooms_of(cells.take(keys.len()), shape, number)
+        rooms_of(cells, shape, number)
     }
 
     /// Where a cell lies, and until when that may be believed.
@@ -355,7 +373,7 @@ impl Counter<'_> {
     /// All of these changes, or none: whether they are known to be done. A request that was certainly refused is sent again.
     async fn together(&self, changes: Vec<(ItemKey, CellChange)>) -> Result<bool, Error> {
         let directory = &self.context.directory;
-        let mut attempts = directory.attempts(self.deadline);
+        let mut attempts = self.attempts();
         loop {
             let mut lease = None;
             let mut adjustments = Vec::with_capacity(changes.len());
@@ -384,11 +402,11 @@ impl Counter<'_> {
         let now = self.context.clock().now();
         {
             let mut known = self.known.lock();
-            let seen = known.get_or_insert_mut(self.key.clone(), Seen::default);
-            if seen.looked_at.is_some_and(|at| now.boot < at + LOOK_AGAIN) {
+            let known = known.get_or_insert_mut(self.key.clone(), Known::default);
+            if known.looked_at.is_some_and(|at| now.boot < at + LOOK_AGAIN) {
                 return;
             }
-            seen.looked_at = Some(now.boot);
+            known.looked_at = Some(now.boot);
         }
         let time = GROWING_TIME.min(self.deadline.remaining(now));
         let growing = Counter {
@@ -534,12 +552,31 @@ impl Counter<'_> {
 
     fn keep(&self, shape: Shape) {
         let mut known = self.known.lock();
-        known.get_or_insert_mut(self.key.clone(), Seen::default).shape = Some(shape);
+        known.get_or_insert_mut(self.key.clone(), Known::default).shape = Some(shape);
     }
 
     fn forget(&self) {
-        if let Some(seen) = self.known.lock().get_mut(self.key) {
-            seen.shape = None;
+        if let Some(known) = self.known.lock().get_mut(self.key) {
+            (known.shape, known.lacks) = (None, None);
+        }
+    }
+
+    /// Whether an add of this amount was refused a moment ago, or a smaller one.
+    fn is_known_to_lack(&self, amount: i64) -> bool {
+        let now = self.context.clock().now().boot;
+        let lacks = self.known.lock().get(self.key).and_then(|known| known.lacks);
+        lacks.is_some_and(|it| {
+            it.number == room_for(amount)
+                && i128::from(amount).abs() > it.room
+                && now < it.at + REFUSED_FOR
+        })
+    }
+
+    /// What one caller gives, another one of this environment may take at once.
+    fn note_added(&self, amount: i64) {
+        let mut known = self.known.lock();
+        if let Some(known) = known.get_mut(self.key) {
+            known.lacks = known.lacks.filter(|it| amount != 0 && it.number == room_for(amount));
         }
     }
 }
@@ -602,6 +639,11 @@ impl NativeWrite for CellWrite<'_> {
 /// The room of each cell, with its version.
 type Rooms = Vec<(Version, i128)>;
 
+/// What an add of this amount takes from.
+fn room_for(amount: i64) -> CellNumber {
+    if amount < 0 { CellNumber::Below } else { CellNumber::Above }
+}
+
 fn rooms_of(
     cells: impl Iterator<Item = Option<StoredItem>>,
     shape: Shape,
@@ -609,6 +651,9 @@ fn rooms_of(
 ) -> Result<Option<Rooms>, Error> {
     let Some(cells) = cells.collect::<Option<Vec<_>>>() else { return Ok(None) };
     let now = cells.first().map(Shape::of).transpose()?;
+    if now.is_some_and(|now| now.id == shape.id && now.is_closing) {
+        return Err(closing());
+    }
     if now.is_none_or(|now| (now.id, now.cells) != (shape.id, shape.cells)) {
         return Ok(None);
     }

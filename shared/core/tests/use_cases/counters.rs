@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use dynashard_core::ports::StoreError;
+use dynashard_core::ports::{Clock, StoreError};
 use dynashard_core::query::{PageBudget, Query};
 use dynashard_core::{
-    Added, AttributeValue, Bounds, CellNumber, Code, CounterValue, Error, Precondition, StoredItem,
-    Throttle, Writer,
+    Added, AttributeValue, Bounds, CellNumber, Code, CounterValue, Deadline, Error, Precondition,
+    StoredItem, Throttle, Writer,
 };
 use dynashard_keys::{ItemKey, PhysicalKey, SortKey, SortKeyType};
 use dynashard_testkit::{Fault, Operation, block_on};
@@ -252,6 +252,72 @@ fn a_deleted_counter_is_gone_and_the_next_one_begins_anew() {
     let added = add(&world, &writer, 3, UNBOUNDED).expect("it is made anew");
     assert_eq!((added.cells, value(&world)), (1, (3, 1)));
     add(&world, &writer, -9, UNBOUNDED).expect("it has no bounds any more");
+}
+
+/// An add that a cell did not cover asked it again and again, as what it lacked could not be brought, until its time was over.
+#[test]
+fn regression_an_add_to_a_counter_that_is_being_deleted_waited_for_its_deadline() {
+    let world = World::new();
+    let (writer, other) = (world.writer(), world.writer());
+    add(&world, &writer, 8, FLOOR).expect("it is made");
+    grow(&world, &writer, 4);
+    let passes = Fault::before(|| ());
+    world.store.script(Operation::Write, [passes, Fault::Refuse(outcome_unknown())]);
+    let deleted = block_on(other.delete_counter(&key("n"), world.deadline()));
+    assert_eq!(code(deleted), Code::OutcomeUnknown);
+    for _ in 0..20 {
+        assert_eq!(code(add(&world, &writer, -8, FLOOR)), Code::CounterClosing);
+    }
+}
+
+/// Others who change the cells held an answer for as long as a request may take.
+#[test]
+fn regression_an_add_that_others_are_in_the_way_of_was_held_longer_than_a_throttled_one() {
+    let world = World::new();
+    let writer = world.writer();
+    add(&world, &writer, 8, FLOOR).expect("it is made");
+    grow(&world, &writer, 2);
+    let began = world.clock.now();
+    let [whole, throttled] = [20, 2].map(Duration::from_secs);
+    let deadline = Deadline::after(began, whole).if_throttled(Deadline::after(began, throttled));
+    let conflicts = std::iter::repeat_with(|| Fault::Refuse(StoreError::Conflict)).take(1_000);
+    world.store.script(Operation::Transfer, conflicts);
+    // Neither cell has this much.
+    let added = block_on(writer.add_to_counter(&key("n"), -8, FLOOR, deadline));
+    assert_eq!(code(added), Code::Contended);
+    assert!(world.clock.now().boot <= began.boot + throttled);
+}
+
+/// When all is sold, most requests are adds that are refused.
+#[test]
+fn regression_each_refused_add_read_every_cell() {
+    let world = World::new();
+    let writer = world.writer();
+    add(&world, &writer, 2, FLOOR).expect("it is made");
+    grow(&world, &writer, 4);
+    add(&world, &writer, -2, FLOOR).expect("the whole covers it");
+    let requests = || {
+        [Operation::Write, Operation::Get, Operation::Transfer]
+            .map(|of| world.store.attempts(of))
+            .iter()
+            .sum::<u64>()
+    };
+    let refused = || {
+        let before = requests();
+        assert_eq!(code(add(&world, &writer, -1, FLOOR)), Code::CounterLimit);
+        requests() - before
+    };
+    assert!(refused() > 4);
+    assert_eq!((refused(), refused()), (0, 0));
+    world.clock.advance(Duration::from_secs(1));
+    assert!(refused() > 4, "it is looked at again");
+    add(&world, &writer, 1, FLOOR).expect("it is given back");
+    add(&world, &writer, -1, FLOOR).expect("and may be taken at once");
+    assert!(refused() > 4);
+    add(&world, &world.writer(), 1, FLOOR).expect("somebody else gives");
+    assert_eq!(refused(), 0, "which shows within a second");
+    world.clock.advance(Duration::from_secs(1));
+    add(&world, &writer, -1, FLOOR).expect("it has been given");
 }
 
 #[test]
