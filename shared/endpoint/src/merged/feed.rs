@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use dynashard_core::query::with_spread;
 use dynashard_core::{NativeShards, Place};
 use dynashard_keys::{PhysicalPartitionKey, SortKey};
 use serde_json::Value;
@@ -68,16 +69,13 @@ impl Feed {
     /// How many entries to ask for where `wanted` are, of so many shards and behind so many of the page: its share and what that may
     /// vary by, or what it was of the page so far, if that is twice as many as before at most.
     pub(super) fn limit(&self, wanted: usize, shards: usize, evaluated: usize) -> usize {
-        let with_spread = |share: usize| share + 2 * share.isqrt();
         let twice = 2 * self.asked.max(1);
+        let part = |of: usize, all: usize| float(wanted) * float(of) / float(all.max(1));
         let limit = match (self.asked, self.brought) {
-            (0, _) => with_spread(wanted.div_ceil(shards.max(1))).min(wanted),
+            (0, _) => with_spread(part(1, shards), wanted),
             // Nothing that counts was among them.
             (_, 0) => twice,
-            (_, brought) => {
-                let share = wanted.saturating_mul(brought).div_ceil(evaluated.max(1));
-                with_spread(share).min(twice).min(wanted)
-            }
+            (_, brought) => with_spread(part(brought, evaluated), wanted.min(twice)),
         };
         limit.clamp(1, MOST)
     }
@@ -136,5 +134,32 @@ impl Feed {
             return Err(NoPage::Again);
         }
         Ok(())
+    }
+}
+
+fn float(count: usize) -> f64 {
+    u32::try_from(count).map_or(f64::MAX, f64::from)
+}
+
+#[cfg(test)]
+mod tests {
+    use dynashard_keys::{PartitionKey, Placement, Separator};
+
+    use super::*;
+
+    /// A shard that was asked for so many entries, of which so many are on the page.
+    fn feed(asked: usize, brought: usize) -> Feed {
+        let partition = PartitionKey::new("a").expect("a partition key");
+        let at = partition.at(Placement::Xxh64.first(), Placement::Xxh64, Separator::HashTilde);
+        Feed { asked, brought, ..Feed::new(at, 0, None) }
+    }
+
+    /// A share of 6.25 was asked for with 11 entries, so every other page of 100 of 16 shards asked some of them twice.
+    #[test]
+    fn regression_a_shard_was_asked_for_less_than_its_share_and_two_deviations() {
+        assert_eq!(feed(0, 0).limit(100, 16, 0), 12); // 6.25 + 2 * 2.5 = 11.25
+        assert_eq!(feed(0, 0).limit(3, 1, 0), 3);
+        assert_eq!(feed(12, 12).limit(28, 16, 72), 9, "28 / 6 and its spread");
+        assert_eq!(feed(12, 0).limit(28, 16, 72), 24, "nothing counted");
     }
 }

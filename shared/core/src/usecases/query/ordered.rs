@@ -29,8 +29,8 @@ pub(super) fn feed_limit_within(deviations: f64, wanted: usize, feeds: usize) ->
 /// How many deviations above its mean a shard is asked for.
 pub(super) const SELDOM_DRY: f64 = 2.0;
 
-/// The mean and two deviations, from 1 to `most`.
-fn with_spread(mean: f64, most: usize) -> usize {
+/// How many items to ask a shard for that has `mean` of the page, in the middle: that and two deviations, from 1 to `most`.
+pub fn with_spread(mean: f64, most: usize) -> usize {
     within(SELDOM_DRY, mean, most)
 }
 
