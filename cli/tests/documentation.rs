@@ -1,4 +1,4 @@
-//! The pages name what exists: links lead somewhere, and the index lists every page.
+//! The pages name what exists: links lead somewhere, and the index lists every page and names tests that exist.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -45,6 +45,22 @@ fn the_index_and_the_book_list_every_page_of_the_directory_in_one_order() {
     assert_eq!(listed.into_iter().collect::<BTreeSet<_>>(), expected);
 }
 
+/// The last column of the index's table has a test and its file, each in backticks.
+#[test]
+fn the_index_names_tests_that_exist() {
+    let index = read("docs/README.md");
+    let named = index.lines().filter_map(|row| {
+        let (test, file) = row.split_once("` in `")?;
+        Some((test.rsplit('`').next()?, file.split('`').next()?))
+    });
+    let named = named.collect::<Vec<_>>();
+    assert!(!named.is_empty(), "the index names no test");
+    for (test, file) in named {
+        let is_there = read(file).contains(&format!("fn {test}("));
+        assert!(is_there, "docs/README.md names {test}, which {file} lacks");
+    }
+}
+
 #[test]
 fn the_pages_stay_short() {
     let words = of_docs().map(|page| by_hand(&page)).sum::<usize>();
@@ -58,8 +74,8 @@ fn the_readme_stays_short() {
     assert!(lines <= README_LINES && words <= README_WORDS, "{lines} lines, {words} words");
 }
 
-fn read(page: &str) -> String {
-    fs::read_to_string(Path::new(ROOT).join(page)).expect("a page")
+fn read(file: &str) -> String {
+    fs::read_to_string(Path::new(ROOT).join(file)).unwrap_or_else(|error| panic!("{file}: {error}"))
 }
 
 fn pages() -> Vec<PathBuf> {
