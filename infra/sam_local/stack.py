@@ -59,6 +59,11 @@ class Stack:
                 history = {"SS": [f"{CREATED}:{item['number_of_shards']['N']}"]}
                 item |= {"phase": {"S": "stable"}, "last_updated": {"N": str(CREATED)}, "shard_history": history}
         self.states["flights"] = state
+        # The counter of the tests of ReadFunction, from which somebody has taken.
+        for body in ({"add": 150, "min": 0, "max": 150}, {"add": -32}):
+            self._request("POST", "/counter?pk=EWR&sk=seats", body)
+        cells = [item for item in self._items(MAIN) if "_ds_c_n" in item]
+        self.states["counting"] = {MAIN: [*state[MAIN], *cells], METADATA: state[METADATA]}
 
     def put_back(self, name: str) -> None:
         """Makes the tables hold what they held in the state of this name."""
