@@ -7,6 +7,7 @@ use dynashard_api::grants::GrantedKeys;
 use dynashard_api::json::ItemJson;
 use dynashard_api::params::Params;
 use dynashard_api::problem::Problem;
+use dynashard_aws_operator::SeriesTables;
 use dynashard_core::query::{MAX_LIMIT, MAX_PAGE_BYTES, PageBudget, Query, QueryPage};
 use dynashard_core::{Reader, StoredItem, TableSchema};
 use dynashard_keys::{PartitionKey, SortKey, SortKeyType};
@@ -203,7 +204,8 @@ async fn of_a_series(
     progress: &mut Progress,
     activity: &Activity,
 ) -> Result<(), Failure> {
-    let series = Series::find(&args.connect.caller.connect().await?, name).await?;
+    let tables = SeriesTables::of(&args.connect.caller.connect().await?);
+    let series = Series::find(&tables, name).await?.whole()?;
     let schema = series.schema(name)?;
     let mut query = checked(args, schema.sort_key_type)?;
     let cursor = args.cursor.as_deref();

@@ -29,7 +29,8 @@ pub use raw::{RawAnswer, RawClient, RawError, RawRequest};
 pub use read_meter::ReadMeter;
 pub use scan::{ScanPage, ScanSegment};
 pub use series::{
-    Bucket, BucketExport, SERIES_TAG, SeriesTable, SeriesTables, world_of_plain_table,
+    Bucket, BucketExport, BucketExports, LIKE_TAG, SERIES_TAG, SeriesTable, SeriesTables,
+    world_of_plain_table,
 };
 pub use signature::{ProbeAnswer, SignatureProbe, SignatureVerdict};
 pub use signing::RequestSigner;

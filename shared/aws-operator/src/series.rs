@@ -1,6 +1,10 @@
 //! The tables of a time series: what DynamoDB says of them, and the changes by which a rotation makes, cools and ends them.
 //! Each call is one request, and may be sent again: what it was to do is done then.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use async_lock::Mutex;
 use async_trait::async_trait;
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::error::{BuildError, ProvideErrorMetadata, SdkError};
@@ -25,6 +29,9 @@ use crate::operator::Operator;
 /// The tag whose value is the name of the series that a table is of.
 pub const SERIES_TAG: &str = "dynashard:series";
 
+/// The tag of a new table that has yet to get what `CreateTable` cannot give it. Its value is the table that it is made like.
+pub const LIKE_TAG: &str = "dynashard:like";
+
 /// A table that may be one of a series.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SeriesTable {
@@ -34,6 +41,8 @@ pub struct SeriesTable {
     pub state: TableState,
     /// The series that its tag names, if it has the tag.
     pub series: Option<String>,
+    /// The table that it is still being made like.
+    pub like: Option<String>,
 }
 
 /// An export of a table to S3.
@@ -43,6 +52,17 @@ pub enum BucketExport {
     Running,
     /// It has so many items.
     Complete(u64),
+}
+
+/// Exports of a table to a place in S3 that hold all that it had at the end of its period.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct BucketExports {
+    /// The last one of those that have not failed.
+    pub last: Option<BucketExport>,
+    /// How many are complete.
+    pub complete: usize,
+    /// How many exports of the table there are, to whatever place.
+    pub all: usize,
 }
 
 /// A place in S3.
@@ -58,12 +78,17 @@ pub struct Bucket {
 #[derive(Debug, Clone)]
 pub struct SeriesTables {
     client: Client,
+    /// The series and the model of tables whose tags were read or set. New tags show some seconds late.
+    known: Arc<Mutex<BTreeMap<String, Tags>>>,
 }
+
+/// The values of [`SERIES_TAG`] and [`LIKE_TAG`].
+type Tags = (Option<String>, Option<String>);
 
 impl SeriesTables {
     /// As this operator sees them.
     pub fn of(operator: &Operator) -> Self {
-        Self { client: operator.client.clone() }
+        Self { client: operator.client.clone(), known: Arc::default() }
     }
 
     /// The names of all tables. Takes the permission `dynamodb:ListTables`.
@@ -80,26 +105,45 @@ impl SeriesTables {
         }
     }
 
-    /// A table with its tag; `None` if there is none, or it is being deleted. Takes the permissions `dynamodb:DescribeTable` and
-    /// `dynamodb:ListTagsOfResource`.
+    /// A table with its tags; `None` if there is none, or it is being deleted. Tags of a series are read once. Takes the
+    /// permissions `dynamodb:DescribeTable` and `dynamodb:ListTagsOfResource`.
     pub async fn table(&self, name: &str) -> Result<Option<SeriesTable>, StoreError> {
         let Some(found) = self.described(name).await? else { return Ok(None) };
         let state = state_of(&found);
         if state.status == "DELETING" {
             return Ok(None);
         }
-        let Some(tags) = self.tags(&state.arn).await? else { return Ok(None) };
-        let series = tags.into_iter().find(|tag| tag.key() == SERIES_TAG).map(|tag| tag.value);
-        Ok(Some(SeriesTable { name: name.to_owned(), state, series }))
+        let known = self.known.lock().await.get(name).cloned();
+        let (series, like) = match known {
+            Some(known) => known,
+            None => {
+                let Some(tags) = self.tags(&state.arn).await? else { return Ok(None) };
+                let of =
+                    |key| tags.iter().find(|tag| tag.key() == key).map(|tag| tag.value.clone());
+                let tags = (of(SERIES_TAG), of(LIKE_TAG));
+                if tags.0.is_some() {
+                    self.known.lock().await.insert(name.to_owned(), tags.clone());
+                }
+                tags
+            }
+        };
+        Ok(Some(SeriesTable { name: name.to_owned(), state, series, like }))
     }
 
-    /// `CreateTable` of a table with keys, indexes, capacity, class, stream, encryption, protection and tags of another one.
-    pub async fn create(&self, name: &str, like: &str) -> Result<(), StoreError> {
+    /// `CreateTable` of a table of a series with keys, indexes, capacity, class, stream, encryption, protection and tags of
+    /// another one. [`LIKE_TAG`] says that the rest is to come.
+    pub async fn create(&self, name: &str, like: &str, series: &str) -> Result<(), StoreError> {
         let Some(found) = self.described(like).await? else { return Ok(()) };
         let arn = found.table_arn.clone().unwrap_or_default();
         let tags = self.tags(&arn).await?.unwrap_or_default();
-        // Those are AWS's own, and nobody else may set them.
-        let tags = tags.into_iter().filter(|tag| !tag.key().starts_with("aws:")).collect();
+        // The first are AWS's own, and nobody else may set them.
+        let is_copied = |tag: &Tag| {
+            !tag.key().starts_with("aws:") && ![SERIES_TAG, LIKE_TAG].contains(&tag.key())
+        };
+        let own = [(SERIES_TAG, series), (LIKE_TAG, like)];
+        let own = own.map(|(key, value)| Tag::builder().key(key).value(value).build());
+        let tags = tags.into_iter().filter(is_copied).map(Ok).chain(own);
+        let tags = tags.collect::<Result<Vec<_>, _>>().map_err(|e| misbuilt(&e))?;
         let units = provisioned(&found);
         let (local, global) = indexes(&found).map_err(|e| misbuilt(&e))?;
         let keys = found.key_schema().iter();
@@ -141,8 +185,21 @@ impl SeriesTables {
             .set_sse_specification(encryption)
             .set_table_class(found.table_class_summary.and_then(|summary| summary.table_class))
             .set_deletion_protection_enabled(found.deletion_protection_enabled)
-            .set_tags(some(tags));
-        done("CreateTable", request.send().await)
+            .set_tags(Some(tags));
+        let answer = request.send().await;
+        if answer.is_ok() {
+            let tags = (Some(series.to_owned()), Some(like.to_owned()));
+            self.known.lock().await.insert(name.to_owned(), tags);
+        }
+        done("CreateTable", answer)
+    }
+
+    /// `UntagResource`: a table has all that the one has which it was made like.
+    pub async fn settle(&self, table: &SeriesTable) -> Result<(), StoreError> {
+        let request = self.client.untag_resource().resource_arn(&table.state.arn);
+        done("UntagResource", request.tag_keys(LIKE_TAG).send().await)?;
+        self.known.lock().await.insert(table.name.clone(), (table.series.clone(), None));
+        Ok(())
     }
 
     /// `UpdateTimeToLive`: items expire by this attribute.
@@ -204,14 +261,15 @@ impl SeriesTables {
         done("DeleteTable", self.client.delete_table().table_name(name).send().await)
     }
 
-    /// The last whole export of this very table to a bucket, and how many there are of all kinds. Takes the permissions
+    /// The exports of this very table to a place, as of a time (in epoch seconds) or later. Takes the permissions
     /// `dynamodb:ListExports` and `dynamodb:DescribeExport`.
-    pub async fn last_export(
+    pub async fn exports(
         &self,
         state: &TableState,
-        bucket: &str,
-    ) -> Result<(Option<BucketExport>, usize), StoreError> {
-        let (mut last, mut count, mut after) = (None, 0, None);
+        bucket: &Bucket,
+        since: i64,
+    ) -> Result<BucketExports, StoreError> {
+        let (mut exports, mut last, mut after) = (BucketExports::default(), i64::MIN, None);
         loop {
             let page =
                 self.client.list_exports().table_arn(&state.arn).set_next_token(after).send();
@@ -220,11 +278,15 @@ impl SeriesTables {
                 let export = self.client.describe_export().export_arn(arn).send().await;
                 let export = export.map_err(|e| of_watch("DescribeExport", &e))?.export_description;
                 let Some(export) = export else { continue };
-                count += 1;
+                exports.all += 1;
                 let id = export.table_id().filter(|id| !id.is_empty());
+                let at = export.export_time().map_or(i64::MIN, aws_smithy_types::DateTime::secs);
                 let is_of_it = id.is_some_and(|id| state.identity.starts_with(id))
-                    && export.s3_bucket() == Some(bucket)
-                    && export.export_type() != Some(&ExportType::IncrementalExport);
+                    && export.s3_bucket() == Some(&bucket.name)
+                    && export.s3_prefix().unwrap_or_default() == bucket.prefix
+                    && export.export_format() == Some(&ExportFormat::DynamodbJson)
+                    && export.export_type() != Some(&ExportType::IncrementalExport)
+                    && at >= since;
                 let outcome = match export.export_status() {
                     Some(ExportStatus::InProgress) => BucketExport::Running,
                     Some(ExportStatus::Completed) => BucketExport::Complete(
@@ -232,14 +294,17 @@ impl SeriesTables {
                     ),
                     _ => continue,
                 };
-                let at = export.export_time().map_or(i64::MAX, aws_smithy_types::DateTime::secs);
-                if is_of_it && last.is_none_or(|(before, _)| before <= at) {
-                    last = Some((at, outcome));
+                if !is_of_it {
+                    continue;
+                }
+                exports.complete += usize::from(outcome != BucketExport::Running);
+                if last <= at {
+                    (last, exports.last) = (at, Some(outcome));
                 }
             }
             after = page.next_token;
             if after.is_none() {
-                return Ok((last.map(|(_, outcome)| outcome), count));
+                return Ok(exports);
             }
         }
     }
@@ -289,9 +354,10 @@ impl SeriesTables {
 }
 
 impl TableState {
-    /// Whether the table is provisioned with more read or write units than these. Its indexes are lowered together with it.
+    /// Whether the table or one of its indexes is provisioned with more read or write units than these.
     pub fn is_provisioned_above(&self, most: (u64, u64)) -> bool {
-        self.provisioned.is_some_and(|units| is_above(units, most))
+        let indexes = self.indexes.iter().map(|index| index.provisioned);
+        indexes.chain([self.provisioned]).flatten().any(|units| is_above(units, most))
     }
 }
 
@@ -403,8 +469,8 @@ fn some<T>(list: Vec<T>) -> Option<Vec<T>> {
     Some(list).filter(|list| !list.is_empty())
 }
 
-/// What became of a change. Where DynamoDB is at a change of the table, or has made or deleted it already, whoever looks again
-/// sees what is left to do.
+/// What became of a change. Where DynamoDB has made or deleted the table already, whoever looks again sees what is left to do.
+/// While it is at another change of the table, this one is to be sent again.
 fn done<T, E, R>(operation: &str, answer: Result<T, SdkError<E, R>>) -> Result<(), StoreError>
 where
     E: ProvideErrorMetadata + std::error::Error + 'static,
@@ -413,9 +479,8 @@ where
     let Err(error) = answer else { return Ok(()) };
     let code = service_error(&error).map(|(code, _)| code);
     match code {
-        Some("ResourceInUseException" | "ResourceNotFoundException" | "TableNotFoundException") => {
-            Ok(())
-        }
+        Some("ResourceNotFoundException" | "TableNotFoundException") => Ok(()),
+        Some("ResourceInUseException") if operation == "CreateTable" => Ok(()),
         _ => Err(of_watch(operation, &error)),
     }
 }
@@ -442,25 +507,34 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::inspection::IndexState;
 
-    /// Exports of a table: of whom, in which state, of which time, and with how many items.
-    const EXPORTS: [(&str, &str, &str, u32, u32); 5] = [
-        ("id-1", "archive", "COMPLETED", 100, 7),
-        ("id-1", "archive", "COMPLETED", 200, 8),
-        ("id-1", "archive", "FAILED", 300, 0),
-        ("id-1", "other", "COMPLETED", 400, 9),
-        ("id-0", "archive", "COMPLETED", 500, 6),
+    /// Exports of a table: of whom, to which bucket, prefix and form, in which state, of which time, and with how many items.
+    type Export = (&'static str, &'static str, &'static str, &'static str, &'static str, u32, u32);
+
+    const EXPORTS: [Export; 8] = [
+        ("id-1", "archive", "events", "DYNAMODB_JSON", "COMPLETED", 99, 5),
+        ("id-1", "archive", "events", "DYNAMODB_JSON", "COMPLETED", 100, 7),
+        ("id-1", "archive", "events", "DYNAMODB_JSON", "COMPLETED", 200, 8),
+        ("id-1", "archive", "events", "DYNAMODB_JSON", "FAILED", 300, 0),
+        ("id-1", "archive", "tries", "DYNAMODB_JSON", "COMPLETED", 350, 8),
+        ("id-1", "archive", "events", "ION", "COMPLETED", 370, 8),
+        ("id-1", "other", "", "DYNAMODB_JSON", "COMPLETED", 400, 9),
+        ("id-0", "archive", "events", "DYNAMODB_JSON", "COMPLETED", 500, 6),
     ];
 
-    /// Answers as DynamoDB does.
-    #[derive(Debug)]
-    struct Canned;
+    /// Answers as DynamoDB does, and knows of no tags yet.
+    #[derive(Debug, Clone, Default)]
+    struct Canned {
+        made: Arc<std::sync::Mutex<Option<Value>>>,
+    }
 
     impl HttpConnector for Canned {
         fn call(&self, request: HttpRequest) -> HttpConnectorFuture {
             let target = request.headers().get("x-amz-target").unwrap_or_default();
             let body = request.body().bytes().unwrap_or_default();
             let body = serde_json::from_slice::<Value>(body).expect("JSON");
+            let mut status = 200;
             let answer = match target.rsplit('.').next() {
                 Some("ListExports") => {
                     let arns = 0..EXPORTS.len();
@@ -469,37 +543,99 @@ mod tests {
                 Some("DescribeExport") => {
                     let number =
                         body["ExportArn"].as_str().and_then(|arn| arn.parse::<usize>().ok());
-                    let (id, bucket, status, time, items) = EXPORTS[number.expect("its number")];
+                    let (id, bucket, prefix, format, status, time, items) =
+                        EXPORTS[number.expect("its number")];
                     json!({ "ExportDescription": {
-                        "TableId": id, "S3Bucket": bucket, "ExportStatus": status, "ExportTime": time, "ItemCount": items,
-                        "ExportType": "FULL_EXPORT",
+                        "TableId": id, "S3Bucket": bucket, "S3Prefix": prefix, "ExportFormat": format, "ExportStatus": status,
+                        "ExportTime": time, "ItemCount": items, "ExportType": "FULL_EXPORT",
                     } })
+                }
+                Some("DescribeTable") => json!({ "Table": {
+                    "TableName": body["TableName"], "TableStatus": "ACTIVE", "TableArn": "arn:aws:dynamodb:eu-west-1:1:table/t",
+                    "KeySchema": [{ "AttributeName": "pk", "KeyType": "HASH" }],
+                    "AttributeDefinitions": [{ "AttributeName": "pk", "AttributeType": "S" }],
+                } }),
+                Some("ListTagsOfResource") => json!({ "Tags": [] }),
+                Some("CreateTable") => {
+                    *self.made.lock().expect("nobody panics") = Some(body);
+                    json!({})
+                }
+                Some("UntagResource") => json!({}),
+                Some("UpdateTable") => {
+                    status = 400;
+                    json!({ "__type": "com.amazonaws.dynamodb.v20120810#ResourceInUseException", "message": "busy" })
                 }
                 other => panic!("{other:?}"),
             };
             let answer = HttpResponse::new(
-                200.try_into().expect("a status"),
+                status.try_into().expect("a status"),
                 SdkBody::from(answer.to_string()),
             );
             HttpConnectorFuture::ready(Ok(answer))
         }
     }
 
-    #[tokio::test]
-    async fn the_last_export_of_this_very_table_to_the_bucket_counts() {
+    fn canned() -> (SeriesTables, Canned) {
+        let canned = Canned::default();
+        let connector = SharedHttpConnector::new(canned.clone());
         let config = Config::builder()
             .behavior_version(BehaviorVersion::latest())
             .region(Region::from_static("eu-west-1"))
             .credentials_provider(Credentials::new("a", "b", None, None, "test"))
-            .http_client(http_client_fn(|_, _| SharedHttpConnector::new(Canned)));
-        let tables = SeriesTables { client: Client::from_conf(config.build()) };
-        let of = async |identity: &str, bucket| {
+            .http_client(http_client_fn(move |_, _| connector.clone()));
+        let client = Client::from_conf(config.build());
+        (SeriesTables { client, known: Arc::default() }, canned)
+    }
+
+    #[tokio::test]
+    async fn regression_any_export_to_the_bucket_counted_as_the_archive() {
+        let (tables, _) = canned();
+        let of = async |identity: &str, bucket: &str, prefix: &str| {
             let state = TableState { identity: identity.to_owned(), ..TableState::default() };
-            tables.last_export(&state, bucket).await
+            let bucket = Bucket { name: bucket.to_owned(), prefix: prefix.to_owned() };
+            let exports = tables.exports(&state, &bucket, 100).await.expect("exports");
+            assert_eq!(exports.all, EXPORTS.len());
+            (exports.last, exports.complete)
         };
-        assert_eq!(of("id-1 100", "archive").await, Ok((Some(BucketExport::Complete(8)), 5)));
-        assert_eq!(of("id-1 100", "other").await, Ok((Some(BucketExport::Complete(9)), 5)));
-        assert_eq!(of("id-2 100", "archive").await, Ok((None, 5)));
+        let complete = |items| Some(BucketExport::Complete(items));
+        assert_eq!(of("id-1 100", "archive", "events").await, (complete(8), 2));
+        assert_eq!(of("id-1 100", "other", "").await, (complete(9), 1));
+        assert_eq!(of("id-1 100", "other", "events").await, (None, 0));
+        assert_eq!(of("id-2 100", "archive", "events").await, (None, 0));
+    }
+
+    #[tokio::test]
+    async fn regression_a_new_table_lost_its_series_while_its_tags_did_not_show() {
+        let (tables, canned) = canned();
+        tables.create("events-2026-12", "events-2026-11", "events").await.expect("it is made");
+        let made = canned.made.lock().expect("nobody panics").clone().expect("a request");
+        let tags = json!([
+            { "Key": SERIES_TAG, "Value": "events" },
+            { "Key": LIKE_TAG, "Value": "events-2026-11" },
+        ]);
+        assert_eq!(made["Tags"], tags);
+        let look = async || tables.table("events-2026-12").await.expect("it shows").expect("one");
+        let new = look().await;
+        assert_eq!(new.series.as_deref(), Some("events"));
+        assert_eq!(new.like.as_deref(), Some("events-2026-11"));
+        tables.settle(&new).await.expect("it has no such tag any more");
+        let settled = look().await;
+        assert_eq!((settled.series.as_deref(), settled.like), (Some("events"), None));
+    }
+
+    #[tokio::test]
+    async fn regression_a_change_that_was_refused_was_taken_as_done() {
+        let busy = canned().0.put_on_demand("events-2026-10").await;
+        assert!(matches!(busy, Err(StoreError::Unavailable(_))), "{busy:?}");
+    }
+
+    #[test]
+    fn regression_indexes_stayed_high_under_a_table_that_was_low() {
+        let index = |units| IndexState { provisioned: Some(units), ..IndexState::default() };
+        let mut state = TableState { provisioned: Some((5, 1)), ..TableState::default() };
+        state.indexes = vec![index((10, 1)), index((10, 2))];
+        assert!(state.is_provisioned_above((10, 1)));
+        assert!(!state.is_provisioned_above((10, 2)));
     }
 
     #[test]

@@ -118,6 +118,15 @@ impl TimeTables {
 
     /// The table of the period with this number.
     pub fn numbered(&self, number: i64) -> Result<String, KeyError> {
+        self.of(self.begin_of(number)?)
+    }
+
+    /// When the period with this number begins, in seconds since the epoch: the one before it has ended then.
+    pub fn begins_at(&self, number: i64) -> Result<i64, KeyError> {
+        Ok(self.begin_of(number)?.midnight().assume_utc().unix_timestamp())
+    }
+
+    fn begin_of(&self, number: i64) -> Result<Date, KeyError> {
         let julian = |day: i64| Date::from_julian_day(i32::try_from(day).ok()?).ok();
         let begin = match self.period {
             TablePeriod::Day => julian(number),
@@ -130,7 +139,7 @@ impl TimeTables {
                     .and_then(|(year, month)| Date::from_calendar_date(year, month, 1).ok())
             }
         };
-        self.of(begin.ok_or(KeyError::DateOutOfRange)?)
+        begin.ok_or(KeyError::DateOutOfRange)
     }
 
     /// The tables from one day to another, both included, in the order of time.

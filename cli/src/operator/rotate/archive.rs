@@ -5,7 +5,9 @@ use std::fs::{self, File};
 use std::io::{self, BufReader, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
-use dynashard_aws_operator::{Bucket, BucketExport, Operator, SeriesTable, SeriesTables};
+use dynashard_aws_operator::{
+    Bucket, BucketExport, BucketExports, Operator, SeriesTable, SeriesTables,
+};
 use dynashard_core::TableSchema;
 use flate2::Compression;
 use flate2::read::MultiGzDecoder;
@@ -26,6 +28,9 @@ pub(super) enum Destination {
     Folder(PathBuf),
     Bucket(Bucket),
 }
+
+/// A table is scanned in so many parts at once, each with a page of 1 MB in memory.
+const SEGMENTS: u32 = 8;
 
 /// What items there are, in any order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -48,37 +53,35 @@ struct Manifest {
 impl Destination {
     /// Reads `s3://BUCKET/PREFIX`, or the name of a folder.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
+        let wrong = || Err("it must be a folder, or s3://BUCKET/PREFIX".to_owned());
         let Some(place) = text.strip_prefix("s3://") else {
-            return Ok(Self::Folder(PathBuf::from(text)));
+            let is_address = text.contains("://") || text.to_ascii_lowercase().starts_with("s3:");
+            return if is_address { wrong() } else { Ok(Self::Folder(PathBuf::from(text))) };
         };
         let (name, prefix) = place.split_once('/').unwrap_or((place, ""));
         if name.is_empty() {
-            return Err("it must be a folder, or s3://BUCKET/PREFIX".to_owned());
+            return wrong();
         }
         let prefix = prefix.trim_end_matches('/').to_owned();
         Ok(Self::Bucket(Bucket { name: name.to_owned(), prefix }))
     }
 
-    /// How far the export of a table is, as its proof says, and what a new one is to be called.
+    /// How far the export of a table is, as its proof says. Only one from after the end of its period, in epoch seconds, counts.
     pub(super) async fn state(
         &self,
         operator: &Operator,
         table: &SeriesTable,
-    ) -> Result<(Option<BucketExport>, String), Failure> {
+        ended: i64,
+    ) -> Result<BucketExports, Failure> {
         match self {
             Self::Folder(folder) => {
                 let manifest = manifest(folder, table)?;
-                let complete =
-                    manifest.map(|manifest| BucketExport::Complete(manifest.content.items));
-                Ok((complete, String::new()))
+                let last = manifest.map(|manifest| BucketExport::Complete(manifest.content.items));
+                Ok(BucketExports { last, ..BucketExports::default() })
             }
             Self::Bucket(bucket) => {
                 let tables = SeriesTables::of(operator);
-                let last = patiently(async || tables.last_export(&table.state, &bucket.name).await);
-                let (last, exports) = last.await?;
-                let seed = u64::try_from(exports).unwrap_or(u64::MAX);
-                let token = xxh64(table.state.identity.as_bytes(), seed);
-                Ok((last, format!("dynashard-{token:016x}")))
+                patiently(async || tables.exports(&table.state, bucket, ended).await).await
             }
         }
     }
@@ -88,23 +91,29 @@ impl Destination {
         &self,
         operator: &Operator,
         table: &SeriesTable,
+        ended: i64,
     ) -> Result<(), Failure> {
         match self {
             Self::Folder(folder) => to_folder(operator, folder, table).await,
             Self::Bucket(bucket) => {
-                let (_, token) = self.state(operator, table).await?;
+                let exports = self.state(operator, table, ended).await?.all;
+                let seed = u64::try_from(exports).unwrap_or(u64::MAX);
+                let token = xxh64(table.state.identity.as_bytes(), seed);
+                let token = format!("dynashard-{token:016x}");
                 let tables = SeriesTables::of(operator);
                 patiently(async || tables.begin_export(&table.state, bucket, &token).await).await
             }
         }
     }
 
-    /// Whether the export of a table has what the table has now, by a strongly consistent scan. In a folder each item is
-    /// compared; of an export to S3 DynamoDB tells how many there are.
+    /// Whether the export of a table has what the table has now, by a scan. In a folder each item is compared; of an export to S3
+    /// DynamoDB tells how many there are. The scan is eventually consistent, for half the read units: what it misses was written
+    /// in the second before, and a write in the second behind it would be missed by any scan.
     pub(super) async fn is_whole(
         &self,
         operator: &Operator,
         table: &SeriesTable,
+        ended: i64,
     ) -> Result<bool, Failure> {
         let exported = match self {
             Self::Folder(folder) => {
@@ -116,12 +125,12 @@ impl Destination {
                 }
                 found
             }
-            Self::Bucket(_) => match self.state(operator, table).await?.0 {
+            Self::Bucket(_) => match self.state(operator, table, ended).await?.last {
                 Some(BucketExport::Complete(items)) => Some(Content { items, digest: 0 }),
                 _ => None,
             },
         };
-        let (present, _) = copied(operator, &table.name, io::sink()).await?;
+        let (present, _) = copied(operator, &table.name, io::sink(), false).await?;
         Ok(match self {
             Self::Folder(_) => exported == Some(present),
             Self::Bucket(_) => exported.is_some_and(|exported| exported.items == present.items),
@@ -134,9 +143,14 @@ fn data(folder: &Path, table: &str) -> PathBuf {
     folder.join(format!("{table}.json.gz"))
 }
 
+/// The name of its proof.
+fn proof(folder: &Path, table: &str) -> PathBuf {
+    folder.join(format!("{table}.manifest.json"))
+}
+
 /// The proof that this very table was exported, if there is one.
 fn manifest(folder: &Path, table: &SeriesTable) -> Result<Option<Manifest>, Failure> {
-    let path = folder.join(format!("{}.manifest.json", table.name));
+    let path = proof(folder, &table.name);
     let text = match fs::read(&path) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         text => text.map_err(|error| failed(&path, &error))?,
@@ -146,24 +160,39 @@ fn manifest(folder: &Path, table: &SeriesTable) -> Result<Option<Manifest>, Fail
     Ok(manifest.filter(|manifest| manifest.identity == table.state.identity))
 }
 
+/// Refuses to write over what may be all that is left of another table of that name, as one of another region has it.
+fn check_free(folder: &Path, table: &SeriesTable) -> Result<(), Failure> {
+    let path = proof(folder, &table.name);
+    let is_taken = fs::exists(&path).map_err(|error| failed(&path, &error))?;
+    if is_taken && manifest(folder, table)?.is_none() {
+        let path = path.display();
+        let detail =
+            format!("{path} is of another table of that name: export to a folder of its own");
+        return Err(Failure { code: "output_failed", detail });
+    }
+    Ok(())
+}
+
 async fn to_folder(operator: &Operator, folder: &Path, table: &SeriesTable) -> Result<(), Failure> {
+    check_free(folder, table)?;
     fs::create_dir_all(folder).map_err(|error| failed(folder, &error))?;
     let path = data(folder, &table.name);
     let sink = Sink::create(&path, Some(Compression::default()))?;
-    let (content, sink) = copied(operator, &table.name, sink).await?;
+    let (content, sink) = copied(operator, &table.name, sink, true).await?;
     sink.finish(true).map_err(|error| failed(&path, &error))?;
     let identity = table.state.identity.clone();
     let manifest = Manifest { table: table.name.clone(), identity, content };
-    let path = folder.join(format!("{}.manifest.json", table.name));
+    let path = proof(folder, &table.name);
     let written = serde_json::to_vec(&manifest).map_err(io::Error::from);
     written.and_then(|text| files::replace(&path, &text)).map_err(|error| failed(&path, &error))
 }
 
-/// Copies all items of a table, by a strongly consistent scan, and says what they were.
+/// Copies all items of a table by a scan, in any order, and says what they were.
 async fn copied<W: Write>(
     operator: &Operator,
     table: &str,
     sink: W,
+    is_strong: bool,
 ) -> Result<(Content, W), Failure> {
     let unwritten = |error: io::Error| failed(Path::new(table), &error);
     let tally = Tally { sink, line: Vec::new(), content: Content::default() };
@@ -171,7 +200,7 @@ async fn copied<W: Write>(
     let lines = Lines::begin(Format::DynamodbJson, Columns::default(), &schema, tally);
     let mut lines = lines.map_err(unwritten)?;
     let scan = TableScan::new(operator, table, ReadRate::new(None));
-    let mut pages = scan.pages(all_segments(1).collect(), true);
+    let mut pages = scan.pages(all_segments(SEGMENTS).collect(), is_strong);
     while let Some((_, page)) = pages.try_next().await? {
         page.items.iter().try_for_each(|item| lines.write(item)).map_err(unwritten)?;
     }
@@ -250,6 +279,14 @@ mod tests {
     }
 
     #[test]
+    fn regression_a_mistyped_place_in_s3_became_a_folder() {
+        for wrong in ["s3:/archive/events", "S3://archive", "s3:archive", "https://archive/events"]
+        {
+            assert!(Destination::parse(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
     fn only_a_whole_file_of_this_very_table_proves_an_export() {
         let directory = tempfile::tempdir().expect("a directory");
         let folder = directory.path();
@@ -271,5 +308,7 @@ mod tests {
         assert!(manifest(folder, &exported).expect("it reads").is_some());
         exported.state.identity = "id-2 200".to_owned();
         assert!(manifest(folder, &exported).expect("it reads").is_none(), "made anew");
+        let refused = check_free(folder, &exported).map_err(|failure| failure.code);
+        assert_eq!(refused, Err("output_failed"), "its proof would be written over");
     }
 }

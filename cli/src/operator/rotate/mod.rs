@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use dynashard_aws_operator::{Inspector, Operator, SeriesTable, SeriesTables, Unseen, owner};
-use dynashard_core::ports::Clock;
+use dynashard_core::ports::{Clock, StoreError};
 use dynashard_core::{Code, Error};
 use serde::Serialize;
 use time::OffsetDateTime;
@@ -66,18 +66,23 @@ pub(crate) struct RotateArgs {
 /// What follows the arguments in `--help`.
 pub(crate) const EXAMPLES: &str = "\
 Run it by a schedule, several times in --ahead-hours. It keeps no state: it reads the tables, does one step and reads them
-again, so it may be ended at any time and run again.
+again, so it may be ended at any time and run again. A new table has the tag dynashard:like until it has all.
 
 A new table has the keys, indexes, capacity, class, stream, encryption, protection, tags, time to live and recovery of the hot
-one; alarms, policies and auto scaling it has not. The oldest table goes first, and only if a scan finds in it just what its
-export holds (of S3: as many items). Nothing should write to it by then. A table with deletion protection, or of a stack, stays,
-and so do all that are newer.
+one; alarms, policies and auto scaling it has not. If the hot one takes more at once than any table does (warm throughput), each
+new one is paid for that, too.
+
+The oldest table goes first, and only if a scan finds in it just what its export holds (of S3: as many items). For the export and
+the scan, which each run begins anew, it is put on demand. By then nothing may write to it, nor may its items expire, or it never
+is as its export: end that before. A table with deletion protection, or of a stack, stays, and so do all that are newer. If a
+step fails, other tables go on, but none that is newer is deleted.
 
 With --json each step is a line {\"event\":\"step\",\"step\":...,\"table\":...}, with --dry-run {\"event\":\"planned\",...}; the last
 line is {\"event\":\"summary\",\"series\":...,\"period\":...,\"tables\":[...],\"steps\":...,\"waiting\":[...],\"kept\":[...]}.
 
-Exit status: 0 if everything is done, or waits for DynamoDB until the next run; 1 if not, and a line on stderr says why: with
-not_a_series or series_behind nothing was changed, with export_mismatch a table is still written to; 130 after Ctrl-C.
+Exit status: 0 if everything is done, or waits for DynamoDB until the next run; 1 if not, and a line on stderr for each table
+says why: with not_a_series or series_behind at most the next table was made, with export_mismatch a table has changed behind two
+exports, with series_incomplete one is gone that a new one was made like; 130 after Ctrl-C.
 
 Examples:
   aws dynamodb tag-resource --resource-arn ARN --tags Key=dynashard:series,Value=events
@@ -162,7 +167,8 @@ impl RotateArgs {
 pub(crate) async fn run(args: RotateArgs) -> ExitCode {
     let mut output = Output::new(args.json);
     let status = match until_interrupted(Box::pin(rotate(&args, &mut output))).await {
-        Ok(Some(())) => ExitCode::SUCCESS,
+        Ok(Some(true)) => ExitCode::SUCCESS,
+        Ok(Some(false)) => ExitCode::FAILURE,
         Ok(None) => ExitCode::from(INTERRUPTED),
         Err(failure) => {
             output.failure(None, &failure);
@@ -187,7 +193,8 @@ struct Summary<'a> {
 /// How soon DynamoDB is asked again how far it has come.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
-async fn rotate(args: &RotateArgs, output: &mut Output) -> Result<(), Failure> {
+/// Does all that can be done, and returns whether nothing failed.
+async fn rotate(args: &RotateArgs, output: &mut Output) -> Result<bool, Failure> {
     let policy = args.policy()?;
     let operator = args.caller.connect().await?;
     let now = args.epoch_secs(&operator)?;
@@ -195,9 +202,10 @@ async fn rotate(args: &RotateArgs, output: &mut Output) -> Result<(), Failure> {
     let rotation = Rotation { args, policy, now, operator, tables };
     let activity = Activity::begin(!args.json);
     let (mut last, mut steps, mut stale) = (None, 0, BTreeSet::new());
+    let mut failed = BTreeSet::new();
     let mut since = Stopwatch::start();
     loop {
-        let (series, plan) = rotation.look().await?;
+        let (series, plan) = rotation.look(&failed).await?;
         if args.dry_run {
             for step in &plan.steps {
                 output.event("planned", step);
@@ -205,30 +213,38 @@ async fn rotate(args: &RotateArgs, output: &mut Output) -> Result<(), Failure> {
             }
             drop(activity);
             summarize(&args.series, &series, plan.steps.len(), &plan, output);
-            return Ok(());
+            return Ok(series.wrong.is_empty());
         }
         let next = plan.steps.first();
-        if let Some(step) = next.filter(|step| last.as_ref() != Some(*step)) {
-            activity.says(|| step.says());
-            let taken = rotation.take(step, &series, &mut stale).await?;
-            output.event("step", &taken);
-            output.text(taken.says());
-            (last, since) = (Some(taken), Stopwatch::start());
-            steps += 1;
-            continue;
-        }
         let is_late = since.elapsed() > PATIENCE;
-        if let Some(step) = next.filter(|_| is_late) {
-            let why = format!(
-                "{}: that was asked for and does not show, so run the command again",
-                step.says()
-            );
-            return Err(Error::new(Code::Unavailable, why).into());
+        if let Some(step) = next.filter(|step| is_late || last.as_ref() != Some(*step)) {
+            activity.says(|| step.says());
+            let taken = if last.as_ref() == Some(step) {
+                let why = "that was asked for and does not show, so run the command again";
+                Err(Error::new(Code::Unavailable, why).into())
+            } else {
+                rotation.take(step, &series, &mut stale).await
+            };
+            match taken {
+                Ok(taken) => {
+                    output.event("step", &taken);
+                    output.text(taken.says());
+                    last = Some(taken);
+                    steps += 1;
+                }
+                Err(Failure { code, detail }) => {
+                    let detail = format!("{}: {detail}", step.says());
+                    output.failure(None, &Failure { code, detail });
+                    failed.insert(step.table().to_owned());
+                }
+            }
+            since = Stopwatch::start();
+            continue;
         }
         if plan.waiting.is_empty() && next.is_none() || is_late {
             drop(activity);
             summarize(&args.series, &series, steps, &plan, output);
-            return Ok(());
+            return Ok(failed.is_empty() && series.wrong.is_empty());
         }
         // What was done does not show yet, or DynamoDB is at it.
         tokio::time::sleep(LOOK_EVERY).await;
@@ -238,6 +254,9 @@ async fn rotate(args: &RotateArgs, output: &mut Output) -> Result<(), Failure> {
 fn summarize(name: &str, series: &Series, steps: usize, plan: &Plan, output: &mut Output) {
     let tables = series.members.values().map(|table| table.name.as_str()).collect::<Vec<_>>();
     let period = series.tables.period().as_str();
+    for wrong in &series.wrong {
+        output.failure(None, wrong);
+    }
     for Left { table, why } in plan.waiting.iter().chain(&plan.kept) {
         output.text(format!("{table}: left as it is, since {why}"));
     }
@@ -256,31 +275,42 @@ struct Rotation<'a> {
 }
 
 impl Rotation<'_> {
-    /// The series as it is, and what is to be done about it.
-    async fn look(&self) -> Result<(Series, Plan), Failure> {
-        let series = Series::find(&self.operator, &self.args.series).await?;
+    /// The series as it is, and what is to be done about it, but for tables of which a step has failed.
+    async fn look(&self, failed: &BTreeSet<String>) -> Result<(Series, Plan), Failure> {
+        let series = Series::find(&self.tables, &self.args.series).await?;
         let number = |epoch_secs: i64| {
             let number = series.tables.number_at(epoch_secs);
             number.map_err(|error| Failure::bad_argument(format!("--now: {error}")))
         };
         let ahead = i64::from(self.args.ahead_hours) * 3_600;
-        let times =
+        let mut times =
             Times { now: number(self.now)?, ahead: number(self.now.saturating_add(ahead))? };
-        let hot = series.at(times.now).0;
+        let is_there = |name: &String| series.members.values().any(|table| table.name == *name);
+        if !failed.iter().all(is_there) {
+            // One could not be made, and a newer one would leave a gap.
+            times.ahead = i64::MIN;
+        }
+        let mut policy = self.policy.clone();
+        if !series.wrong.is_empty() {
+            // What was found has to be looked at before anything old is changed.
+            (policy.cooling, policy.delete_after) = (Cooling::default(), None);
+        }
         let mut members = BTreeMap::new();
         for (number, table) in &series.members {
-            members.insert(*number, self.member(table, *number, hot, times).await?);
+            let mut member = self.member(&series, table, *number, times).await?;
+            member.has_failed = failed.contains(&table.name);
+            members.insert(*number, member);
         }
-        let plan = Plan::of(&series.tables, &members, times, &self.policy)?;
+        let plan = Plan::of(&series.tables, &members, times, &policy)?;
         Ok((series, plan))
     }
 
     /// Asks what the plan needs to know of a table.
     async fn member(
         &self,
+        series: &Series,
         table: &SeriesTable,
         number: i64,
-        hot: i64,
         times: Times,
     ) -> Result<Member, Failure> {
         let kept = self.policy.delete_after.map_or(i64::MAX, i64::from);
@@ -288,12 +318,17 @@ impl Rotation<'_> {
         let mut member = Member { table: table.clone(), ..Member::default() };
         let inspector = Inspector::of(&self.operator);
         let name = table.name.as_str();
-        if number >= hot && table.state.is_active {
-            member.expires_by = seen(inspector.ttl_attribute(name).await, name)?.flatten();
+        let mut likes = series.members.values().filter_map(|table| table.like.as_deref());
+        let is_new = number >= series.at(times.now).0 || table.like.is_some();
+        let is_new = is_new || likes.any(|like| like == name);
+        if is_new && table.state.is_active {
+            let attribute = seen(name, async || inspector.ttl_attribute(name).await).await?;
+            member.expires_by = attribute.flatten();
         }
         let is_to_recover = is_past && self.policy.archive == Archive::Bucket;
-        if (number >= hot || is_to_recover) && table.state.is_active {
-            member.is_recoverable = seen(inspector.is_recoverable(name).await, name)?;
+        if (is_new || is_to_recover) && table.state.is_active {
+            member.is_recoverable =
+                seen(name, async || inspector.is_recoverable(name).await).await?;
         }
         let is_cooled = number <= times.now - i64::from(self.policy.hot);
         if let Some(schema) = schema_of(table).filter(|_| is_cooled && table.state.is_active) {
@@ -301,7 +336,8 @@ impl Rotation<'_> {
             member.is_owned = owner.is_some();
         }
         if let Some(destination) = self.args.export_to.as_ref().filter(|_| is_past) {
-            member.export = destination.state(&self.operator, table).await?.0;
+            let ended = ended(series, number);
+            member.export = destination.state(&self.operator, table, ended).await?.last;
         }
         Ok(member)
     }
@@ -316,12 +352,14 @@ impl Rotation<'_> {
     ) -> Result<Step, Failure> {
         let tables = &self.tables;
         let of = |name: &str| {
-            let mut members = series.members.values();
-            members.find(|table| table.name == name).expect("the plan names tables of the series")
+            let mut members = series.members.iter();
+            let found = members.find(|(_, table)| table.name == name);
+            let (number, table) = found.expect("the plan names tables of the series");
+            (table, ended(series, *number))
         };
         match step {
             Step::Create { table, like } => {
-                patiently(async || tables.create(table, like).await).await?;
+                patiently(async || tables.create(table, like, &self.args.series).await).await?;
             }
             Step::Expire { table, attribute } => {
                 patiently(async || tables.expire(table, attribute).await).await?;
@@ -329,8 +367,15 @@ impl Rotation<'_> {
             Step::MakeRecoverable { table } => {
                 patiently(async || tables.make_recoverable(table).await).await?;
             }
+            Step::Untag { table, like } => {
+                if series.members.values().all(|model| model.name != *like) {
+                    let why = "it is gone: set the time to live and recovery by hand, and take the tag off";
+                    return Err(Failure { code: "series_incomplete", detail: why.to_owned() });
+                }
+                patiently(async || tables.settle(of(table).0).await).await?;
+            }
             Step::Lower { table, read_units, write_units } => {
-                let (table, most) = (of(table), (*read_units, *write_units));
+                let (table, most) = (of(table).0, (*read_units, *write_units));
                 patiently(async || tables.lower(table, most).await).await?;
             }
             Step::PutOnDemand { table } => {
@@ -342,12 +387,10 @@ impl Rotation<'_> {
             Step::Export { table } => self.export(of(table)).await?,
             Step::Delete { table } => {
                 if !self.is_archived(of(table)).await? {
-                    if !stale.insert(table.clone()) {
-                        let why = format!(
-                            "table {table} has other items than its export, also behind a second one: end what writes to it, and \
-                             run the command again"
-                        );
-                        return Err(Failure { code: "export_mismatch", detail: why });
+                    if !stale.insert(table.clone()) || self.is_stale(of(table)).await? {
+                        let why = "it has other items than its export, also behind a second one: end what writes to it or lets \
+                                   items expire, export it once more by hand if that goes to S3, and run the command again";
+                        return Err(Failure { code: "export_mismatch", detail: why.to_owned() });
                     }
                     self.export(of(table)).await?;
                     return Ok(Step::Export { table: table.clone() });
@@ -358,29 +401,49 @@ impl Rotation<'_> {
         Ok(step.clone())
     }
 
-    async fn export(&self, table: &SeriesTable) -> Result<(), Failure> {
+    async fn export(&self, (table, ended): (&SeriesTable, i64)) -> Result<(), Failure> {
         match &self.args.export_to {
-            Some(destination) => destination.export(&self.operator, table).await,
+            Some(destination) => destination.export(&self.operator, table, ended).await,
             None => Ok(()),
         }
     }
 
     /// Whether nothing is lost with a table, or that was asked for.
-    async fn is_archived(&self, table: &SeriesTable) -> Result<bool, Failure> {
+    async fn is_archived(&self, (table, ended): (&SeriesTable, i64)) -> Result<bool, Failure> {
         match &self.args.export_to {
-            Some(destination) => destination.is_whole(&self.operator, table).await,
+            Some(destination) => destination.is_whole(&self.operator, table, ended).await,
             None => Ok(self.args.without_export),
+        }
+    }
+
+    /// Whether earlier runs have exported a table more than once.
+    async fn is_stale(&self, (table, ended): (&SeriesTable, i64)) -> Result<bool, Failure> {
+        match &self.args.export_to {
+            Some(to) => Ok(to.state(&self.operator, table, ended).await?.complete > 1),
+            None => Ok(false),
         }
     }
 }
 
+/// When the period of a table has ended, in epoch seconds.
+fn ended(series: &Series, number: i64) -> i64 {
+    series.tables.begins_at(number.saturating_add(1)).unwrap_or(i64::MAX)
+}
+
 /// What a table says, or nothing where the server does not know the question.
-fn seen<T>(answer: Result<T, Unseen>, table: &str) -> Result<Option<T>, Failure> {
-    match answer {
+async fn seen<T>(
+    table: &str,
+    ask: impl AsyncFn() -> Result<T, Unseen>,
+) -> Result<Option<T>, Failure> {
+    let why = |why: Unseen| format!("table {table} cannot be looked at: {why}");
+    patiently(async || match ask().await {
         Ok(answer) => Ok(Some(answer)),
         Err(Unseen::NotSupported) => Ok(None),
-        Err(why) => Err(Failure::connection(format!("table {table} cannot be looked at: {why}"))),
-    }
+        Err(refused @ Unseen::NotPermitted) => Err(StoreError::Misconfigured(why(refused))),
+        // A new table may not show everywhere yet.
+        Err(missed) => Err(StoreError::Unavailable(why(missed))),
+    })
+    .await
 }
 
 #[cfg(test)]

@@ -1,9 +1,9 @@
 //! What is to be done about a series: a pure function of the time, the tables and the policy. A rotation does the first step and
 //! plans anew, so one that was ended anywhere is like one that has not begun.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use dynashard_aws_operator::{BucketExport, SeriesTable, TableState};
+use dynashard_aws_operator::{BucketExport, LIKE_TAG, SeriesTable, TableState};
 use dynashard_keys::TimeTables;
 use serde::Serialize;
 
@@ -51,6 +51,8 @@ pub(super) struct Member {
     pub(super) is_owned: bool,
     /// Its export, if it is to have one and has.
     pub(super) export: Option<BucketExport>,
+    /// Whether a step was refused, so that nothing more is tried now.
+    pub(super) has_failed: bool,
 }
 
 /// The numbers of periods.
@@ -66,14 +68,39 @@ pub(super) struct Times {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "step", rename_all = "snake_case")]
 pub(super) enum Step {
-    Create { table: String, like: String },
-    Expire { table: String, attribute: String },
-    MakeRecoverable { table: String },
-    Lower { table: String, read_units: u64, write_units: u64 },
-    PutOnDemand { table: String },
-    MakeInfrequent { table: String },
-    Export { table: String },
-    Delete { table: String },
+    Create {
+        table: String,
+        like: String,
+    },
+    Expire {
+        table: String,
+        attribute: String,
+    },
+    MakeRecoverable {
+        table: String,
+    },
+    /// It has all that the one has which it was made like.
+    Untag {
+        table: String,
+        like: String,
+    },
+    Lower {
+        table: String,
+        read_units: u64,
+        write_units: u64,
+    },
+    PutOnDemand {
+        table: String,
+    },
+    MakeInfrequent {
+        table: String,
+    },
+    Export {
+        table: String,
+    },
+    Delete {
+        table: String,
+    },
 }
 
 /// A table about which nothing more can be done now, or ever.
@@ -114,12 +141,12 @@ impl Plan {
         policy: &Policy,
     ) -> Result<Self, Failure> {
         let mut plan = Self::default();
-        let hot = members.range(..=times.now).next_back().or_else(|| members.first_key_value());
-        let (number, hot) = hot.expect("a series has a table");
-        plan.make(tables, members, times, hot)?;
-        for (_, member) in members.range(number + 1..) {
-            plan.complete(member, hot);
+        plan.make(tables, members, times)?;
+        for member in members.values() {
+            plan.complete(member, members);
         }
+        let models = members.values().filter_map(|member| member.table.like.as_ref());
+        let models = models.collect::<BTreeSet<_>>();
         let cooled = times.now - i64::from(policy.hot);
         let past = policy.delete_after.map_or(i64::MIN, |kept| times.now - i64::from(kept));
         for (_, member) in members.iter().filter(|(number, _)| (past..=cooled).contains(number)) {
@@ -127,6 +154,7 @@ impl Plan {
         }
         let (mut stays, mut is_next) = (None, true);
         for (_, member) in members.range(..past.min(times.now)) {
+            is_next &= !models.contains(&member.table.name);
             match plan.end(member, policy, stays.as_deref(), is_next) {
                 End::Goes => {}
                 End::Waits => is_next = false,
@@ -139,41 +167,55 @@ impl Plan {
         Ok(plan)
     }
 
-    /// Has tables made up to the period that is ahead.
+    /// Has tables made up to the period that is ahead, all like the last one that was there before.
     fn make(
         &mut self,
         tables: &TimeTables,
         members: &BTreeMap<i64, Member>,
         times: Times,
-        hot: &Member,
     ) -> Result<(), Failure> {
-        let newest = members.keys().next_back().copied().unwrap_or(times.now);
+        let (newest, last) = members.last_key_value().expect("a series has a table");
         if times.now - newest > MOST_MISSED {
             let why = format!(
                 "no table is newer than {}, {} periods ago: make the present one, and those before it, by hand, if the time is right",
-                hot.table.name,
+                last.table.name,
                 times.now - newest
             );
             return Err(Failure { code: "series_behind", detail: why });
         }
+        if *newest >= times.ahead {
+            return Ok(());
+        }
+        let is_whole = |member: &&Member| {
+            let SeriesTable { state, series, like, .. } = &member.table;
+            state.is_active && series.is_some() && like.is_none()
+        };
+        let mut before = members.range(..=times.now).map(|(_, member)| member);
+        let model = before.rfind(is_whole).or_else(|| members.values().find(is_whole));
+        let Some(model) = model else {
+            let why = "the next one is made like it, and it is not whole yet".to_owned();
+            self.waiting.push(Left { table: last.table.name.clone(), why });
+            return Ok(());
+        };
         for number in newest + 1..=times.ahead {
             let table =
                 tables.numbered(number).map_err(|e| Failure::bad_argument(e.to_string()))?;
-            self.steps.push(Step::Create { table, like: hot.table.name.clone() });
+            let like = model.table.name.clone();
+            self.steps.push(Step::Create { table: table.clone(), like });
+            self.steps.extend(completion(&table, model, None));
         }
         Ok(())
     }
 
     /// Gives a new table what it could not be made with.
-    fn complete(&mut self, member: &Member, hot: &Member) {
-        let table = || member.table.name.clone();
-        let attribute = hot.expires_by.clone().filter(|_| member.expires_by.is_none());
-        let is_to_expire = attribute.map(|attribute| Step::Expire { table: table(), attribute });
-        let is_recoverable = (hot.is_recoverable == Some(true))
-            .then_some(())
-            .filter(|()| member.is_recoverable == Some(false))
-            .map(|()| Step::MakeRecoverable { table: table() });
-        self.when_active(member, is_to_expire.into_iter().chain(is_recoverable));
+    fn complete(&mut self, member: &Member, members: &BTreeMap<i64, Member>) {
+        let Some(like) = &member.table.like else { return };
+        let mut members = members.values();
+        let steps = match members.find(|model| model.table.name == *like) {
+            Some(model) => completion(&member.table.name, model, Some(member)),
+            None => vec![Step::Untag { table: member.table.name.clone(), like: like.clone() }],
+        };
+        self.when_active(member, steps.into_iter());
     }
 
     /// Lowers what a table costs.
@@ -216,7 +258,10 @@ impl Plan {
                 let is_to_recover = policy.archive == Archive::Bucket
                     && !is_archived
                     && member.is_recoverable == Some(false);
+                // It is scanned, which takes for ever with a few units.
+                let is_to_serve = policy.archive != Archive::Nowhere && state.provisioned.is_some();
                 let steps = [
+                    is_to_serve.then(|| Step::PutOnDemand { table: table() }),
                     is_to_recover.then(|| Step::MakeRecoverable { table: table() }),
                     (!is_archived).then(|| Step::Export { table: table() }),
                     is_next.then(|| Step::Delete { table: table() }),
@@ -231,6 +276,9 @@ impl Plan {
 
     /// Takes these steps, or notes that DynamoDB has to be waited for. Returns whether it has not.
     fn when_active(&mut self, member: &Member, steps: impl Iterator<Item = Step>) -> bool {
+        if member.has_failed {
+            return false;
+        }
         let status = &member.table.state.status;
         let mut steps = steps.peekable();
         let is_active = status == "ACTIVE";
@@ -245,6 +293,21 @@ impl Plan {
 }
 
 impl Step {
+    /// The table that it changes.
+    pub(super) fn table(&self) -> &str {
+        match self {
+            Self::Create { table, .. }
+            | Self::Expire { table, .. }
+            | Self::MakeRecoverable { table }
+            | Self::Untag { table, .. }
+            | Self::Lower { table, .. }
+            | Self::PutOnDemand { table }
+            | Self::MakeInfrequent { table }
+            | Self::Export { table }
+            | Self::Delete { table } => table,
+        }
+    }
+
     /// What it does, for people.
     pub(super) fn says(&self) -> String {
         match self {
@@ -253,6 +316,9 @@ impl Step {
                 format!("{table}: let items expire by {attribute}")
             }
             Self::MakeRecoverable { table } => format!("{table}: turn point-in-time recovery on"),
+            Self::Untag { table, like } => {
+                format!("{table}: it has all that {like} has, so take the tag {LIKE_TAG} off it")
+            }
             Self::Lower { table, read_units, write_units } => {
                 format!("{table}: lower it to {read_units} read and {write_units} write units")
             }
@@ -262,6 +328,21 @@ impl Step {
             Self::Delete { table } => format!("{table}: delete it"),
         }
     }
+}
+
+/// What a table has yet to get that is made like this one; all, if it is not there yet.
+fn completion(table: &str, model: &Member, made: Option<&Member>) -> Vec<Step> {
+    let name = || table.to_owned();
+    let expires_by = made.and_then(|made| made.expires_by.as_ref());
+    let attribute = model.expires_by.clone().filter(|_| expires_by.is_none());
+    let is_recoverable = made.map_or(Some(false), |made| made.is_recoverable);
+    let is_to_recover = model.is_recoverable == Some(true) && is_recoverable == Some(false);
+    let steps = [
+        attribute.map(|attribute| Step::Expire { table: name(), attribute }),
+        is_to_recover.then(|| Step::MakeRecoverable { table: name() }),
+        Some(Step::Untag { table: name(), like: model.table.name.clone() }),
+    ];
+    steps.into_iter().flatten().collect()
 }
 
 fn is_infrequent(state: &TableState) -> bool {

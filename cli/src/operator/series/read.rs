@@ -90,8 +90,8 @@ impl SeriesCursor {
         format!("{table}:{}", self.of_table.as_deref().unwrap_or_default())
     }
 
-    /// Reads its text; `None` if nothing is left to read. A table that was deleted since is passed over, and with it
-    /// everything before it.
+    /// Reads its text; `None` if nothing is left to read. An old table that was deleted since is passed over, and with it
+    /// everything before it. The newest one stays.
     fn read(text: &str, series: &Series, is_ascending: bool) -> Result<Option<Self>, Failure> {
         let parts = text.split_once(':');
         let parts = parts.and_then(|(table, rest)| Some((series.tables.number_of(table)?, rest)));
@@ -103,8 +103,11 @@ impl SeriesCursor {
             let of_table = Some(rest.to_owned()).filter(|rest| !rest.is_empty());
             return Ok(Some(Self { number, of_table }));
         }
-        let oldest = series.at(i64::MIN).0;
-        Ok((is_ascending && number < oldest).then(|| Self::first(series, true)))
+        if number > series.newest() {
+            let why = "the cursor is of a table that is newer than all of this series";
+            return Err(Error::new(Code::BadCursor, why).into());
+        }
+        Ok(is_ascending.then(|| Self::first(series, true)))
     }
 }
 
@@ -147,5 +150,14 @@ mod tests {
             assert_eq!(read(wrong, true).map_err(|e| e.code), Err("bad_cursor"), "{wrong}");
         }
         assert_eq!(SeriesCursor::first(&series, false).text(&series), "events-2026-12:");
+    }
+
+    #[test]
+    fn regression_a_cursor_beyond_the_newest_table_ended_a_query_in_silence() {
+        let series = Series::of("events", vec![table("events-2026-11")]).expect("a series");
+        for is_ascending in [true, false] {
+            let beyond = SeriesCursor::read("events-2026-12:AbC", &series, is_ascending);
+            assert_eq!(beyond.map_err(|e| e.code), Err("bad_cursor"));
+        }
     }
 }

@@ -33,6 +33,12 @@ fn said(plan: &Plan) -> Vec<String> {
     plan.steps.iter().map(Step::says).collect()
 }
 
+fn settled(month: i64, like: i64) -> String {
+    format!(
+        "events-2026-{month}: it has all that events-2026-{like} has, so take the tag dynashard:like off it"
+    )
+}
+
 fn left(left: &[Left]) -> Vec<(&str, &str)> {
     left.iter().map(|left| (left.table.as_str(), left.why.as_str())).collect()
 }
@@ -47,19 +53,22 @@ fn the_next_table_is_made_ahead_of_time_with_all_that_the_hot_one_has() {
     assert_eq!(plan(&members, false, &policy()), Plan::default(), "not yet");
     assert_eq!(
         said(&plan(&members, true, &policy())),
-        ["events-2026-12: make it like events-2026-11"]
+        ["events-2026-12: make it like events-2026-11", &settled(12, 11)]
     );
 
     let hot = of_month(&mut members, 11);
     (hot.expires_by, hot.is_recoverable) = (Some("until".to_owned()), Some(true));
     members.extend(self::members(12..=12));
-    of_month(&mut members, 12).is_recoverable = Some(false);
+    let new = of_month(&mut members, 12);
+    new.table.like = Some("events-2026-11".to_owned());
+    new.is_recoverable = Some(false);
     let steps = said(&plan(&members, true, &policy()));
     assert_eq!(
         steps,
         [
             "events-2026-12: let items expire by until",
-            "events-2026-12: turn point-in-time recovery on"
+            "events-2026-12: turn point-in-time recovery on",
+            &settled(12, 11)
         ]
     );
     of_month(&mut members, 12).table.state.status = "CREATING".to_owned();
@@ -73,7 +82,7 @@ fn the_next_table_is_made_ahead_of_time_with_all_that_the_hot_one_has() {
 #[test]
 fn a_rotation_that_is_late_makes_what_it_has_missed_but_not_for_ever() {
     let late = said(&plan(&members(8..=9), true, &policy()));
-    assert_eq!(late.len(), 3, "{late:?}");
+    assert_eq!(late.len(), 6, "{late:?}");
     assert_eq!(late[0], "events-2026-10: make it like events-2026-09");
     let times = Times { now: NOVEMBER + 20, ahead: NOVEMBER + 20 };
     let refused = Plan::of(&months(), &members(8..=11), times, &policy()).map_err(|e| e.code);
@@ -156,5 +165,64 @@ fn what_is_protected_or_of_a_stack_stays_and_all_that_is_newer() {
             ("events-2026-08", "its deletion protection is on"),
             ("events-2026-09", "it is the main table of a stack"),
         ]
+    );
+}
+
+#[test]
+fn regression_a_late_rotation_lost_time_to_live_and_recovery() {
+    let mut members = members(10..=10);
+    let october = of_month(&mut members, 10);
+    (october.expires_by, october.is_recoverable) = (Some("until".to_owned()), Some(true));
+    let all_of = |month: i64| {
+        let table = format!("events-2026-{month}");
+        let expires = format!("{table}: let items expire by until");
+        [expires, format!("{table}: turn point-in-time recovery on"), settled(month, 10)]
+    };
+    let made = |month: i64| format!("events-2026-{month}: make it like events-2026-10");
+    let all = [vec![made(11)], all_of(11).into(), vec![made(12)], all_of(12).into()].concat();
+    assert_eq!(said(&plan(&members, true, &policy())), all);
+
+    members.extend(self::members(11..=11));
+    let november = of_month(&mut members, 11);
+    november.table.like = Some("events-2026-10".to_owned());
+    november.is_recoverable = Some(false);
+    let next = [vec![made(12)], all_of(12).into(), all_of(11).into()].concat();
+    assert_eq!(said(&plan(&members, true, &policy())), next);
+    let ends = Policy { delete_after: Some(1), archive: Archive::Nowhere, ..policy() };
+    let later = Times { now: NOVEMBER + 1, ahead: NOVEMBER };
+    let kept = Plan::of(&months(), &members, later, &ends).expect("a plan");
+    assert_eq!(said(&kept), all_of(11), "what it is made like stays until then");
+
+    of_month(&mut members, 11).table.like = None;
+    assert_eq!(plan(&members, false, &policy()), Plan::default(), "an operator has turned it off");
+    let like = ["events-2026-12: make it like events-2026-11", &settled(12, 11)];
+    assert_eq!(said(&plan(&members, true, &policy())), like);
+}
+
+#[test]
+fn regression_a_table_with_few_units_was_scanned_for_days_before_it_went() {
+    let mut members = members(10..=11);
+    of_month(&mut members, 10).table.state.provisioned = Some((10, 1));
+    let ends = Policy { delete_after: Some(1), ..policy() };
+    let times = Times { now: NOVEMBER + 1, ahead: NOVEMBER };
+    let said = |policy| said(&Plan::of(&months(), &members, times, policy).expect("a plan"));
+    let steps = ["put it on demand", "export it", "delete it"];
+    assert_eq!(said(&ends), steps.map(|does| format!("events-2026-10: {does}")));
+    let without = Policy { archive: Archive::Nowhere, ..ends };
+    assert_eq!(said(&without), ["events-2026-10: delete it"], "nobody reads it");
+}
+
+#[test]
+fn regression_one_refused_step_stopped_the_others() {
+    let mut members = members(7..=12);
+    let cooling = Cooling { is_infrequent: true, ..Cooling::default() };
+    let ends = Policy { delete_after: Some(2), cooling, ..policy() };
+    of_month(&mut members, 7).has_failed = true;
+    of_month(&mut members, 9).has_failed = true;
+    let steps = ["10: move it to infrequent access", "08: export it"];
+    assert_eq!(
+        said(&plan(&members, false, &ends)),
+        steps.map(|step| format!("events-2026-{step}")),
+        "a newer one is not deleted"
     );
 }
