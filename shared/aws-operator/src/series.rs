@@ -114,18 +114,16 @@ impl SeriesTables {
             return Ok(None);
         }
         let known = self.known.lock().await.get(name).cloned();
-        let (series, like) = match known {
-            Some(known) => known,
-            None => {
-                let Some(tags) = self.tags(&state.arn).await? else { return Ok(None) };
-                let of =
-                    |key| tags.iter().find(|tag| tag.key() == key).map(|tag| tag.value.clone());
-                let tags = (of(SERIES_TAG), of(LIKE_TAG));
-                if tags.0.is_some() {
-                    self.known.lock().await.insert(name.to_owned(), tags.clone());
-                }
-                tags
+        let (series, like) = if let Some(known) = known {
+            known
+        } else {
+            let Some(tags) = self.tags(&state.arn).await? else { return Ok(None) };
+            let of = |key| tags.iter().find(|tag| tag.key() == key).map(|tag| tag.value.clone());
+            let tags = (of(SERIES_TAG), of(LIKE_TAG));
+            if tags.0.is_some() {
+                self.known.lock().await.insert(name.to_owned(), tags.clone());
             }
+            tags
         };
         Ok(Some(SeriesTable { name: name.to_owned(), state, series, like }))
     }

@@ -448,6 +448,8 @@ async fn seen<T>(
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use super::*;
 
     #[test]
@@ -460,5 +462,18 @@ mod tests {
         }
         assert_eq!(instant("2013-02-01T00:00:00Z"), Ok(1_359_676_800));
         assert!(instant("2013-02-01").is_err());
+    }
+
+    #[tokio::test]
+    async fn regression_a_question_that_was_throttled_once_ended_the_run() {
+        let asked = Cell::new(0);
+        let answer = async |refusal: Unseen| {
+            asked.set(asked.get() + 1);
+            if asked.get() % 2 == 1 { Err(refusal) } else { Ok(true) }
+        };
+        let busy = || Unseen::Failed("ThrottlingException: slow down".to_owned());
+        assert_eq!(seen("t", async || answer(busy()).await).await, Ok(Some(true)));
+        let unknown = seen("t", async || answer(Unseen::NotSupported).await).await;
+        assert_eq!(unknown, Ok(None));
     }
 }
