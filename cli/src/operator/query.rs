@@ -2,6 +2,7 @@
 
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use dynashard_api::grants::GrantedKeys;
 use dynashard_api::json::ItemJson;
@@ -9,8 +10,8 @@ use dynashard_api::params::Params;
 use dynashard_api::problem::Problem;
 use dynashard_aws_operator::SeriesTables;
 use dynashard_core::query::{MAX_LIMIT, MAX_PAGE_BYTES, PageBudget, Query, QueryPage};
-use dynashard_core::{Reader, StoredItem, TableSchema};
-use dynashard_keys::{PartitionKey, SortKey, SortKeyType};
+use dynashard_core::{IndexPage, Reader, SecondaryIndex, StoredItem, TableSchema};
+use dynashard_keys::{ItemKey, PartitionKey, SortKey, SortKeyType};
 use serde::Serialize;
 
 use super::connect::{ConnectArgs, deadline};
@@ -26,9 +27,12 @@ use crate::streams::Unwritten;
     _ => arg,
 }))]
 pub(crate) struct QueryArgs {
-    /// Partition key of the collection.
+    /// Partition key of the collection; with --index a value of the index's partition key.
     #[arg(long, value_name = "KEY", value_parser = partition_key)]
     pk: PartitionKey,
+    /// Read this secondary index in place of the table, in the order of its sort key, on which the conditions are then.
+    #[arg(long, value_name = "NAME", conflicts_with = "series")]
+    index: Option<String>,
     /// Only sort keys with this prefix.
     #[arg(long, value_name = "PREFIX")]
     begins_with: Option<String>,
@@ -87,6 +91,7 @@ Examples:
   dynashard query --stack-name dynashard --pk EWR --begins-with 2013-01-01 --order desc --limit 10
   dynashard query --stack-name dynashard --pk EWR --all > ewr.jsonl
   dynashard query --stack-name dynashard --pk EWR --all --strategy parallel | jq -c 'select(.dest == \"ORD\")'
+  dynashard query --stack-name dynashard --index by-country --pk DE --order desc --limit 10
   dynashard query --series flights --pk EWR --order desc --limit 10
   dynashard query --endpoint-url http://127.0.0.1:8000 --main-table MainTable --metadata-table MetadataTable --pk EWR";
 
@@ -127,9 +132,9 @@ struct Progress {
 }
 
 impl Progress {
-    fn add(&mut self, page: QueryPage) {
+    fn add(&mut self, page: IndexPage) {
         self.has_begun = true;
-        self.shards = page.shards.get();
+        self.shards = page.shards;
         self.items += u64::try_from(page.items.len()).unwrap_or(0);
         self.items_read += page.items_read;
         self.consumed_rcu += page.consumed_rcu;
@@ -141,10 +146,10 @@ impl Progress {
         &mut self,
         schema: &TableSchema,
         partition: &PartitionKey,
-        page: QueryPage,
+        page: IndexPage,
         activity: &Activity,
     ) -> Result<(), Failure> {
-        print(schema, partition, &page).map_err(Unwritten).map_err(|error| Failure {
+        print(schema, &page).map_err(Unwritten).map_err(|error| Failure {
             code: if error.is_closed() { UNREAD } else { Unwritten::CODE },
             detail: error.detail(),
         })?;
@@ -183,11 +188,21 @@ async fn of_a_collection(
     activity: &Activity,
 ) -> Result<(), Failure> {
     let connection = args.connect.connect().await?;
-    let mut query = checked(args, connection.schema().sort_key_type)?;
-    query.cursor.clone_from(&args.cursor);
     let reader = connection.reader();
+    let index = match &args.index {
+        Some(name) => Some(reader.index(name, deadline(reader.directory())).await?),
+        None => None,
+    };
+    let mut query = match &index {
+        Some(index) => checked(args, |params| params.index_query(index, &GrantedKeys::all()))?,
+        None => of_table(args, connection.schema().sort_key_type)?,
+    };
+    query.cursor.clone_from(&args.cursor);
     loop {
-        let page = page(&reader, &query).await?;
+        let page = match &index {
+            Some(index) => index_page(&reader, index, &query).await?,
+            None => of_items(&query.partition, page(&reader, &query).await?),
+        };
         progress.print(connection.schema(), &query.partition, page, activity)?;
         if !args.all || progress.cursor.is_none() {
             return Ok(());
@@ -207,7 +222,7 @@ async fn of_a_series(
     let tables = SeriesTables::of(&args.connect.caller.connect().await?);
     let series = Series::find(&tables, name).await?.whole()?;
     let schema = series.schema(name)?;
-    let mut query = checked(args, schema.sort_key_type)?;
+    let mut query = of_table(args, schema.sort_key_type)?;
     let cursor = args.cursor.as_deref();
     let mut tables = Tables::from(&series, schema.clone(), query.ascending, cursor)?;
     let most = query.limit;
@@ -220,6 +235,7 @@ async fn of_a_series(
         let mut page = page(reader, &query).await?;
         let is_whole = page.cursor.is_none();
         tables.read(&mut page);
+        let page = of_items(&query.partition, page);
         progress.print(&schema, &query.partition, page, activity)?;
         let left = u64::from(most).saturating_sub(progress.items);
         if !args.all && (!is_whole || left == 0) {
@@ -229,8 +245,16 @@ async fn of_a_series(
     }
 }
 
+/// The query of a table whose sort keys have this type.
+fn of_table(args: &QueryArgs, sort_keys: SortKeyType) -> Result<Query, Problem> {
+    checked(args, |params| params.query(sort_keys, &GrantedKeys::all()))
+}
+
 /// Reads the arguments, but for the cursor, as the API reads its parameters.
-fn checked(args: &QueryArgs, sort_keys: SortKeyType) -> Result<Query, Problem> {
+fn checked(
+    args: &QueryArgs,
+    query: impl FnOnce(&mut Params) -> Result<Query, Problem>,
+) -> Result<Query, Problem> {
     let limit = args.limit.or(args.all.then_some(MAX_LIMIT));
     let mut params = Params::from_pairs([
         ("pk", Some(args.pk.to_string())),
@@ -243,7 +267,7 @@ fn checked(args: &QueryArgs, sort_keys: SortKeyType) -> Result<Query, Problem> {
         ("fields", args.fields.clone()),
         ("consistent", args.consistent.then(|| true.to_string())),
     ]);
-    let query = params.query(sort_keys, &GrantedKeys::all())?;
+    let query = query(&mut params)?;
     params.finish()?;
     Ok(query)
 }
@@ -258,9 +282,37 @@ async fn page(reader: &Reader, query: &Query) -> Result<QueryPage, Failure> {
     Ok(Box::pin(reader.query(query, budget, deadline(reader.directory()))).await?)
 }
 
-fn print(schema: &TableSchema, partition: &PartitionKey, page: &QueryPage) -> io::Result<()> {
+async fn index_page(
+    reader: &Reader,
+    index: &Arc<SecondaryIndex>,
+    query: &Query,
+) -> Result<IndexPage, Failure> {
+    let schema = &reader.directory().settings().schema;
+    let measure = |ItemKey { partition, sort }: &ItemKey, item: &StoredItem| {
+        ItemJson::plain(schema, partition, sort, item).payload_bytes()
+    };
+    let budget = PageBudget { max_bytes: MAX_PAGE_BYTES, measure: &measure };
+    let page = reader.query_index(index, query, budget, deadline(reader.directory()));
+    Ok(Box::pin(page).await?)
+}
+
+/// A page of a collection as one of an index, which has items of several.
+fn of_items(partition: &PartitionKey, page: QueryPage) -> IndexPage {
+    let items = page.items.into_iter();
+    let items = items.map(|(sort, item)| (ItemKey::new(partition.clone(), sort), item));
+    IndexPage {
+        items: items.collect(),
+        cursor: page.cursor,
+        shards: page.shards.get(),
+        items_read: page.items_read,
+        consumed_rcu: page.consumed_rcu,
+        is_moving: false,
+    }
+}
+
+fn print(schema: &TableSchema, page: &IndexPage) -> io::Result<()> {
     let mut stdout = BufWriter::new(io::stdout().lock());
-    for (sort, item) in &page.items {
+    for (ItemKey { partition, sort }, item) in &page.items {
         serde_json::to_writer(&mut stdout, &ItemJson::plain(schema, partition, sort, item))?;
         stdout.write_all(b"\n")?;
     }

@@ -14,6 +14,7 @@ mod decisions;
 mod doctor;
 mod existing_table;
 mod growth;
+mod indexes;
 mod local;
 mod metrics;
 mod operator;

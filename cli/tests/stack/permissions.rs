@@ -94,7 +94,9 @@ fn every_resource_is_named_unless_an_action_takes_none() {
 
 /// The routes, and collections that grow and shrink below their clients.
 fn requests_and_reshards(used: &mut Used) {
-    let stack = stack(&["MoverWriteUnits=100"], &["--partition-wcu", "50"]);
+    let index = ["FirstIndexName=by-country", "FirstIndexPartitionKey=country"];
+    let set = [&["MoverWriteUnits=100"][..], &index].concat();
+    let stack = stack(&set, &["--partition-wcu", "50"]);
     // More than one partition takes: a writer reports it, and begins the growth.
     for batch in 0..MOST_BATCHES {
         let puts =
@@ -113,6 +115,8 @@ fn requests_and_reshards(used: &mut Used) {
         assert_eq!(created.status, 201, "{created:?}");
         let counted = stack.json("POST", "/counter?pk=hot&sk=n", &json!({ "add": 1 }));
         assert_eq!(counted.status, 200, "{counted:?}");
+        let indexed = stack.get("/query?index=by-country&pk=DE");
+        assert_eq!(indexed.status, 200, "{indexed:?}");
         let pk = format!("moving-{round}");
         let keys = (0..120).map(|n| format!("{n:03}")).collect::<Vec<_>>();
         stack.put_all(keys.iter().map(|sk| json!({ "pk": pk, "sk": sk, "item": { "n": 1 } })));

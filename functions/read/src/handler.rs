@@ -6,6 +6,7 @@ use dynashard_api::request::Request;
 use dynashard_api::response::Response;
 use dynashard_api::view::{CollectionDetails, CollectionView, Unprocessed};
 use dynashard_api::{body, headers};
+use dynashard_core::ports::Consistency;
 use dynashard_core::query::{MAX_PAGE_BYTES, PageBudget};
 use dynashard_core::{Activity, Deadline, Error, Got, Moment, Reader, StoredItem, TableSchema};
 use dynashard_keys::{ItemKey, PartitionKey, SortKey};
@@ -127,6 +128,9 @@ impl ReadHandler {
         mut params: Params,
         deadline: Deadline,
     ) -> Result<Response, Problem> {
+        if let Some(name) = params.take("index") {
+            return self.query_index(&name, request, params, deadline).await;
+        }
         let query = params.query(self.schema().sort_key_type, &request.granted)?;
         params.finish()?;
         let format = headers::answer_format(request);
@@ -146,6 +150,48 @@ impl ReadHandler {
             shards: page.shards.get(),
             items_read: page.items_read,
             consumed_rcu: page.consumed_rcu,
+            index: None,
+        };
+        Ok(of_items(&answer, format))
+    }
+
+    async fn query_index(
+        &self,
+        name: &str,
+        request: &Request,
+        mut params: Params,
+        deadline: Deadline,
+    ) -> Result<Response, Problem> {
+        let index = self.reader.index(name, deadline).await?;
+        let query = params.index_query(&index, &request.granted)?;
+        params.finish()?;
+        let (format, schema) = (headers::answer_format(request), self.schema());
+        let measure = |key: &ItemKey, item: &StoredItem| {
+            let comma = 1;
+            let ItemKey { partition, sort } = key;
+            ItemJson { schema, partition, sort, item, format }.payload_bytes() + comma
+        };
+        let budget = PageBudget { max_bytes: MAX_PAGE_BYTES, measure: &measure };
+        let page = self.reader.query_index(&index, &query, budget, deadline).await?;
+        let items = page.items.iter().map(|(key, item)| ItemJson {
+            schema,
+            partition: &key.partition,
+            sort: &key.sort,
+            item,
+            format,
+        });
+        let is_strong = query.consistency == Consistency::Strong;
+        let answer = QueryAnswer {
+            items: items.collect(),
+            cursor: page.cursor.as_deref(),
+            shards: page.shards,
+            items_read: page.items_read,
+            consumed_rcu: page.consumed_rcu,
+            index: Some(IndexAnswer {
+                name,
+                consistency: if is_strong { "strong" } else { "eventual" },
+                moving: page.is_moving,
+            }),
         };
         Ok(of_items(&answer, format))
     }
@@ -251,4 +297,14 @@ struct QueryAnswer<'a> {
     shards: u32,
     items_read: u64,
     consumed_rcu: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    index: Option<IndexAnswer<'a>>,
+}
+
+/// What a page of an index stands on.
+#[derive(Serialize)]
+struct IndexAnswer<'a> {
+    name: &'a str,
+    consistency: &'static str,
+    moving: bool,
 }

@@ -8,6 +8,7 @@ mod fuzz;
 mod golden;
 mod grants;
 mod in_body;
+mod indexes;
 
 use std::time::Duration;
 

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use dynashard_core::ports::{Consistency, SortRange};
 use dynashard_core::query::{DEFAULT_LIMIT, MAX_LIMIT, Query};
-use dynashard_core::{Fields, quoted};
+use dynashard_core::{Fields, SecondaryIndex, quoted};
 use dynashard_keys::{ItemKey, PartitionKey, SortKey, SortKeyType};
 use percent_encoding::percent_decode;
 
@@ -45,6 +45,7 @@ impl Params {
         sort_key_type: SortKeyType,
     ) -> Result<Self, Problem> {
         let mut params = Self::default();
+        let is_of_index = members.contains_key("index");
         for (name, value) in members {
             if name == "fields" {
                 let names = json::strings(value, "the parameter \"fields\"");
@@ -52,10 +53,17 @@ impl Params {
                 continue;
             }
             let takes = match (name.as_ref(), sort_key_type) {
+                // The types of an index's keys are known once it is described.
+                ("pk" | "from" | "to", _)
+                    if is_of_index && matches!(json::type_name(value), "string" | "number") =>
+                {
+                    json::type_name(value)
+                }
                 ("limit", _) | ("sk" | "from" | "to", SortKeyType::Number) => "number",
                 ("consistent", _) => "boolean",
                 (
-                    "pk" | "sk" | "begins_with" | "from" | "to" | "order" | "strategy" | "cursor",
+                    "pk" | "sk" | "begins_with" | "from" | "to" | "order" | "strategy" | "cursor"
+                    | "index",
                     _,
                 ) => "string",
                 _ => {
@@ -149,6 +157,28 @@ impl Params {
         let in_text = self.take("fields");
         let in_text = in_text.map(|text| text.split(',').map(str::to_owned).collect::<Vec<_>>());
         Ok(in_text.or(self.fields.take()).map(Fields::new).transpose()?)
+    }
+
+    /// Takes the parameters of a query of this index out, if the caller may touch what it may return: the collection of its
+    /// partition key, or all of them, of an index by another attribute.
+    pub fn index_query(
+        &mut self,
+        index: &SecondaryIndex,
+        granted: &GrantedKeys,
+    ) -> Result<Query, Problem> {
+        let [_, sort] = index.attributes()?;
+        let sort_key_type = sort.map_or(SortKeyType::String, |(_, r#type)| r#type);
+        if index.is_by_collection() {
+            return self.query(sort_key_type, granted);
+        }
+        if !granted.are_all() {
+            let why = format!(
+                "the index {} has items of all collections, and KeyGrants does not grant the caller all",
+                quoted(&index.name)
+            );
+            return Err(Problem::key_not_granted(why));
+        }
+        self.query(sort_key_type, &GrantedKeys::all())
     }
 
     /// Takes the parameters of a query out, if the caller may touch its partition key.

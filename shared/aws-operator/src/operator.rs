@@ -25,7 +25,8 @@ use dynashard_aws::error::causes;
 use dynashard_aws::interceptors::DateWatch;
 use dynashard_aws::pool::{http_client, http_client_by};
 use dynashard_aws::{
-    DynamoItemStore, DynamoRecordStore, OsEntropy, ServerClock, SystemClock, client,
+    DynamoIndexStore, DynamoItemStore, DynamoRecordStore, OsEntropy, ServerClock, SystemClock,
+    client,
 };
 
 use crate::client::config_of_operator;
@@ -143,6 +144,11 @@ impl Operator {
         DynamoItemStore::new(client, clock, main_table.to_owned(), schema.clone())
     }
 
+    /// The secondary indexes of a table.
+    fn indexes(&self, main_table: &str, schema: &TableSchema) -> DynamoIndexStore {
+        DynamoIndexStore::new(self.client.clone(), main_table.to_owned(), schema.clone())
+    }
+
     /// The records of a metadata table.
     pub fn records(&self, metadata_table: &str, schema: &TableSchema) -> DynamoRecordStore {
         DynamoRecordStore::new(self.client.clone(), metadata_table.to_owned(), schema)
@@ -152,6 +158,7 @@ impl Operator {
     pub fn world(&self, main_table: &str, metadata_table: &str, schema: &TableSchema) -> World {
         let records = self.records(metadata_table, schema);
         World::new(self.items(main_table, schema), records, self.clock(), OsEntropy)
+            .with_indexes(self.indexes(main_table, schema))
     }
 
     /// What is known about the collections of a stack with these settings: nothing yet.

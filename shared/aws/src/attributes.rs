@@ -125,7 +125,7 @@ pub(crate) fn number(value: u64) -> Sdk {
     Sdk::N(value.to_string())
 }
 
-fn encode(value: &AttributeValue) -> Sdk {
+pub(crate) fn encode(value: &AttributeValue) -> Sdk {
     match value {
         AttributeValue::String(text) => Sdk::S(text.clone()),
         AttributeValue::Number(number) => Sdk::N(compact(number)),

@@ -391,7 +391,13 @@ impl ItemStore for DynamoItemStore {
     }
 
     async fn query(&self, query: &ShardQuery) -> Result<ShardPage, StoreError> {
-        let mut condition = Expression::of_query(query, &self.schema);
+        let TableSchema { partition_key_name, sort_key_name, .. } = &self.schema;
+        let partition = AttributeValue::S(query.partition.as_str().to_owned());
+        let mut condition = Expression::of_key(
+            (partition_key_name.clone(), partition),
+            sort_key_name.clone(),
+            &query.range,
+        );
         let projection = Projection::of(query.fields.as_ref(), &self.schema);
         condition.names.extend(projection.names.into_iter().flatten());
         let start = query.after.as_ref().map(|after| {
@@ -503,7 +509,7 @@ fn rejected(error: &BuildError) -> StoreError {
 }
 
 /// The units that an answer consumed, over all tables.
-fn units(consumed: &[ConsumedCapacity]) -> f64 {
+pub(crate) fn units(consumed: &[ConsumedCapacity]) -> f64 {
     consumed.iter().filter_map(|consumed| consumed.capacity_units).sum()
 }
 
@@ -537,10 +543,10 @@ impl Projection {
 }
 
 /// An expression with its placeholders. Names get placeholders, since many are reserved words.
-struct Expression {
-    text: String,
-    names: HashMap<String, String>,
-    values: HashMap<String, AttributeValue>,
+pub(crate) struct Expression {
+    pub(crate) text: String,
+    pub(crate) names: HashMap<String, String>,
+    pub(crate) values: HashMap<String, AttributeValue>,
 }
 
 impl Expression {
@@ -620,15 +626,19 @@ impl Expression {
         Self { text: terms.join(" AND "), names, values }
     }
 
-    fn of_query(query: &ShardQuery, schema: &TableSchema) -> Self {
+    /// The condition of a query: on the partition key, with its name, and on the sort key of this name.
+    pub(crate) fn of_key(
+        (name, partition): (String, AttributeValue),
+        sort_key_name: String,
+        range: &SortRange,
+    ) -> Self {
         let mut text = "#pk = :pk".to_owned();
-        let mut names = HashMap::from([("#pk".to_owned(), schema.partition_key_name.clone())]);
-        let partition = AttributeValue::S(query.partition.as_str().to_owned());
+        let mut names = HashMap::from([("#pk".to_owned(), name)]);
         let mut values = HashMap::from([(":pk".to_owned(), partition)]);
         let mut value = |name: &str, value| {
             values.insert(name.to_owned(), value);
         };
-        text.push_str(match &query.range {
+        text.push_str(match range {
             SortRange::All => "",
             SortRange::BeginsWith(prefix) => {
                 value(":a", AttributeValue::S(prefix.clone()));
@@ -648,8 +658,8 @@ impl Expression {
                 " AND #sk BETWEEN :a AND :b"
             }
         });
-        if query.range != SortRange::All {
-            names.insert("#sk".to_owned(), schema.sort_key_name.clone());
+        if *range != SortRange::All {
+            names.insert("#sk".to_owned(), sort_key_name);
         }
         Self { text, names, values }
     }

@@ -12,6 +12,7 @@ pub mod client;
 pub mod clock;
 pub mod error;
 mod heat;
+mod indexes;
 pub mod interceptors;
 mod items;
 pub mod owner;
@@ -24,6 +25,7 @@ pub use capacity::DynamoTableCapacity;
 pub use client::{connect, connect_local, connect_local_with_cloudwatch, connect_with_cloudwatch};
 pub use clock::{OsEntropy, ServerClock, SystemClock};
 pub use heat::{CloudWatchHeat, ThrottleAlarms};
+pub use indexes::DynamoIndexStore;
 pub use items::DynamoItemStore;
 pub use records::{
     ACTIVE_INDEX, ACTIVE_INDEX_PARTITION, DECISIONS_INDEX, DECISIONS_INDEX_PARTITION,

@@ -303,6 +303,8 @@ impl Answer {
 fn query_body(query: &CollectionQuery, cursor: Option<&str>) -> Result<String, ClientError> {
     #[derive(Serialize)]
     struct Body<'a> {
+        #[serde(skip_serializing_if = "Option::is_none")]
+        index: Option<&'a str>,
         pk: &'a str,
         begins_with: Option<&'a str>,
         from: Option<SortKeyJson<'a>>,
@@ -322,6 +324,7 @@ fn query_body(query: &CollectionQuery, cursor: Option<&str>) -> Result<String, C
         SortRange::Between(from, to) => (None, Some(SortKeyJson(from)), Some(SortKeyJson(to))),
     };
     let body = Body {
+        index: query.index(),
         pk: page.partition.as_str(),
         begins_with,
         from,

@@ -6,7 +6,7 @@ use dynashard_api::body::Document;
 use dynashard_api::json::{Format, ItemJson};
 use dynashard_aws_operator::{Caller, Operator};
 use dynashard_core::ports::Consistency;
-use dynashard_core::query::{MAX_PAGE_BYTES, PageBudget};
+use dynashard_core::query::{MAX_PAGE_BYTES, PageBudget, Query};
 use dynashard_core::{
     Bounds, Code, Deadline, Directory, Precondition, Reader, Scaler, StoredItem, TableSchema,
     Version, Writer,
@@ -75,6 +75,19 @@ impl InProcess {
         Self { timeout, ..self }
     }
 
+    async fn page_of_index(&self, name: &str, query: Query) -> Result<Page, ClientError> {
+        let (schema, deadline) = (self.schema(), self.deadline());
+        let measure = |key: &ItemKey, item: &StoredItem| {
+            ItemJson::plain(schema, &key.partition, &key.sort, item).payload_bytes()
+        };
+        let budget = PageBudget { max_bytes: MAX_PAGE_BYTES, measure: &measure };
+        let index = self.reader.index(name, deadline).await?;
+        let page = Box::pin(self.reader.query_index(&index, &query, budget, deadline)).await?;
+        let items = page.items.iter();
+        let items = items.map(|(key, item)| json(schema, &key.partition, &key.sort, item));
+        Ok(Page { items: items.collect::<Result<_, _>>()?, cursor: page.cursor })
+    }
+
     fn deadline(&self) -> Deadline {
         Deadline::after(self.reader.directory().now(), self.timeout)
     }
@@ -122,6 +135,9 @@ impl Store for InProcess {
         query: &CollectionQuery,
         cursor: Option<&str>,
     ) -> Result<Page, ClientError> {
+        if let Some(index) = query.index() {
+            return self.page_of_index(index, query.page(cursor)).await;
+        }
         let (schema, query) = (self.schema(), query.page(cursor));
         let measure = |sort: &SortKey, item: &StoredItem| {
             ItemJson::plain(schema, &query.partition, sort, item).payload_bytes()

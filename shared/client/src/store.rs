@@ -120,6 +120,7 @@ pub enum Condition {
 /// A query of one collection. Each answer has to be asked for by the page; [`Client`](crate::Client) does that.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CollectionQuery {
+    index: Option<String>,
     partition: PartitionKey,
     range: SortRange,
     ascending: bool,
@@ -132,6 +133,7 @@ impl CollectionQuery {
     /// Everything in a collection, in the order of its sort keys.
     pub const fn of(partition: PartitionKey) -> Self {
         Self {
+            index: None,
             partition,
             range: SortRange::All,
             ascending: true,
@@ -139,6 +141,13 @@ impl CollectionQuery {
             strategy: Strategy::Ordered,
             consistency: Consistency::Eventual,
         }
+    }
+
+    /// Of this secondary index, in the order of its sort key: `partition` is a value of its partition key, a number as text, and
+    /// ranges are of its sort key.
+    #[must_use]
+    pub fn in_index(self, name: impl Into<String>) -> Self {
+        Self { index: Some(name.into()), ..self }
     }
 
     /// Only these sort keys.
@@ -181,6 +190,11 @@ impl CollectionQuery {
     #[must_use]
     pub fn consistent(self) -> Self {
         Self { consistency: Consistency::Strong, ..self }
+    }
+
+    /// The index that it is of, if it is of one.
+    pub(crate) fn index(&self) -> Option<&str> {
+        self.index.as_deref()
     }
 
     /// The query of the page behind this cursor.

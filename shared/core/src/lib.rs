@@ -39,6 +39,7 @@ pub use model::grant::{Counted, Grant};
 pub use model::grow_keys::{EmptyPattern, GrowKeys};
 pub use model::heat::{AlarmStatus, HeatWindow, HotKey, Rearm, Throttles};
 pub use model::history::{DecidedBy, DecisionHistory, DecisionRecord};
+pub use model::index::{IndexAttribute, SecondaryIndex};
 pub use model::item::{
     AttributeValue, Attributes, MAX_DEPTH, MAX_ITEM_BYTES, NewItem, StoredItem, check_values,
     checked_patch, item_bytes, quoted,
@@ -72,6 +73,8 @@ pub use usecases::capacity::{CapacityOutcome, CapacityReport, CapacityScaler};
 pub use usecases::collection::Activity;
 pub use usecases::counter::{Added, CounterValue};
 pub use usecases::directory::{Directory, Known, RequestDates};
+pub use usecases::feeds::Feeds;
+pub use usecases::index::{IndexPage, KnownIndexes};
 pub use usecases::native::NativeRequests;
 pub use usecases::native_shards::{NativeShards, Place};
 pub use usecases::query;

@@ -6,7 +6,8 @@ use dynashard_aws::attributes::{FORWARDED, GENERATION, VERSION};
 use dynashard_aws_operator::Operator;
 use dynashard_core::ports::{CollectionCatalog, Existing, ListPage, NativeTerms};
 use dynashard_core::{
-    Deadline, Directory, Generation, NativeRequests, StackPolicy, TableSchema, Telemetry, Version,
+    Deadline, Directory, Generation, KnownIndexes, NativeRequests, StackPolicy, TableSchema,
+    Telemetry, Version,
 };
 use dynashard_keys::{
     ItemKey, PartitionKey, PhysicalPartitionKey, RESERVED_PREFIX, SortKey, SortKeyType,
@@ -15,7 +16,6 @@ use parking_lot::{Mutex, RwLock};
 use serde_json::{Value, json};
 
 use crate::document::Members;
-use crate::index::Indexes;
 use crate::refusal::Refusal;
 
 /// A table that dynashard manages.
@@ -28,7 +28,7 @@ pub struct ManagedTable {
     requests: RwLock<Arc<NativeRequests>>,
     follows: Option<Follows>,
     telemetry: Option<Arc<dyn Telemetry>>,
-    indexes: Indexes,
+    indexes: KnownIndexes,
 }
 
 /// How a table goes over to what its stack decides by.
@@ -65,7 +65,7 @@ impl ManagedTable {
             requests: RwLock::new(Arc::new(NativeRequests::new(directory))),
             follows: None,
             telemetry: None,
-            indexes: Indexes::default(),
+            indexes: KnownIndexes::default(),
         }
     }
 
@@ -123,7 +123,7 @@ impl ManagedTable {
     }
 
     /// What is known of its indexes.
-    pub(crate) fn indexes(&self) -> &Indexes {
+    pub(crate) fn indexes(&self) -> &KnownIndexes {
         &self.indexes
     }
 

@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use dynashard_api::settings::ConfigError;
 use dynashard_aws::{
-    CloudWatchHeat, DynamoItemStore, DynamoRecordStore, OsEntropy, ServerClock, SystemClock,
+    CloudWatchHeat, DynamoIndexStore, DynamoItemStore, DynamoRecordStore, OsEntropy, ServerClock,
+    SystemClock,
 };
 use dynashard_core::ports::World;
-use dynashard_core::{Directory, Reader, Writer};
+use dynashard_core::{Directory, Reader, Settings, Writer};
 
 use crate::config::{ALARM_NAME, Config};
 use crate::metrics::{HeatTelemetry, Metrics};
@@ -21,24 +22,28 @@ impl Config {
     /// The stores of this configuration in DynamoDB, and the clock that they share, for a function that
     /// writes. Made once, when an execution environment starts.
     pub async fn connect(self) -> Directory {
-        self.connect_unpinned().await.pinning()
+        let (client, clock) = self.client().await;
+        self.directory(client, clock).pinning()
     }
 
     /// As [`Config::connect`], for the function that reads. It changes nothing in the metadata table but the
     /// ledgers.
     pub async fn connect_reader(self) -> Reader {
         let metrics = self.metrics();
-        let directory = self.connect_unpinned().await;
+        let (client, clock) = self.client().await;
+        let (table, schema) = (self.main_table.clone(), self.settings.schema.clone());
+        let indexes = DynamoIndexStore::new(client.clone(), table, schema);
+        let (world, settings) = self.world(client, clock);
+        let directory = Directory::new(world.with_indexes(indexes), settings);
         let telemetry = HeatTelemetry::new(metrics, Arc::clone(&directory.context().world().clock));
         Reader::new(directory).with_telemetry(Arc::new(telemetry))
     }
 
-    async fn connect_unpinned(self) -> Directory {
+    async fn client(&self) -> (dynashard_aws::Client, SystemClock) {
         let server_clock = ServerClock::default();
         let endpoint = self.dynamodb_endpoint.as_deref();
         let client = dynashard_aws::connect(endpoint, server_clock.clone()).await;
-        let clock = SystemClock::new(server_clock);
-        self.directory(client, clock)
+        (client, SystemClock::new(server_clock))
     }
 
     /// As [`Config::connect`], for the function that writes, whose telemetry goes into its metrics.
@@ -65,9 +70,14 @@ impl Config {
     }
 
     fn directory(self, client: dynashard_aws::Client, clock: SystemClock) -> Directory {
+        let (world, settings) = self.world(client, clock);
+        Directory::new(world, settings)
+    }
+
+    fn world(self, client: dynashard_aws::Client, clock: SystemClock) -> (World, Settings) {
         let schema = self.settings.schema.clone();
         let records = DynamoRecordStore::new(client.clone(), self.metadata_table, &schema);
         let items = DynamoItemStore::new(client, clock.clone(), self.main_table, schema);
-        Directory::new(World::new(items, records, clock, OsEntropy), self.settings)
+        (World::new(items, records, clock, OsEntropy), self.settings)
     }
 }

@@ -1,6 +1,9 @@
 use dynashard_api::json::{self, Format};
 use dynashard_core::ports::{self, ItemStore};
-use dynashard_core::{CollectionMetadata, Directory, Generation, Settings, StoredItem, Version};
+use dynashard_core::{
+    CollectionMetadata, Directory, Generation, IndexAttribute, SecondaryIndex, Settings,
+    StoredItem, Version,
+};
 use dynashard_keys::{
     ItemKey, PartitionKey, PhysicalKey, Placement, ShardCount, ShardId, SortKey, SortKeyType,
 };
@@ -66,6 +69,17 @@ impl World {
     /// The first flights of 2013: three from Newark in eight shards, one from JFK in one.
     pub fn of_flights() -> Self {
         let world = Self::new(Settings::default());
+        let text = |name: &str| IndexAttribute {
+            name: name.to_owned(),
+            r#type: Some(SortKeyType::String),
+        };
+        world.memory.be_indexed_by([SecondaryIndex {
+            name: "by-carrier".to_owned(),
+            is_local: false,
+            partition_key: vec![text("carrier")],
+            sort_key: vec![text("dest")],
+            ..SecondaryIndex::of_table(&world.settings.schema)
+        }]);
         world.collection("EWR", Placement::Xxh64, 8);
         world.collection("JFK", Placement::Xxh64, 1);
         for (pk, sk, item) in [
@@ -158,7 +172,7 @@ impl World {
     pub fn directory_over(&self, items: impl ItemStore + 'static) -> Directory {
         let entropy = SeededEntropy::new(2013);
         let world = ports::World::new(items, self.store.clone(), self.clock.clone(), entropy);
-        Directory::new(world, self.settings.clone())
+        Directory::new(world.with_indexes(self.memory.clone()), self.settings.clone())
     }
 
     /// What a test compares to see that nothing was written.

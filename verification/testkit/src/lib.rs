@@ -18,6 +18,7 @@ mod executor;
 mod faults;
 mod fuzz;
 mod heat;
+mod indexes;
 mod memory;
 mod output;
 mod records;

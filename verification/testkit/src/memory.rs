@@ -10,7 +10,8 @@ use dynashard_core::ports::{
 };
 use dynashard_core::{
     Addition, Adjustment, CollectionMetadata, DirectoryItem, Fields, Group, Job, KeyHash, Lease,
-    Ledger, LedgerKind, Owner, Pinned, Segment, SegmentId, StoredItem, TableSchema, Throttle,
+    Ledger, LedgerKind, Owner, Pinned, SecondaryIndex, Segment, SegmentId, StoredItem, TableSchema,
+    Throttle,
 };
 use dynashard_keys::{
     Number, PartitionKey, PhysicalKey, PhysicalPartitionKey, SortKey, SortKeyType,
@@ -44,17 +45,18 @@ pub struct MemoryStore {
 }
 
 #[derive(Debug)]
-struct State {
+pub(crate) struct State {
     shards: BTreeMap<PhysicalPartitionKey, BTreeMap<SortKey, StoredItem>>,
     records: Records,
     owner: Option<Owner>,
     takes_every_date: bool,
     locally_indexed_bytes: Option<u64>,
-    page_items: usize,
+    pub(crate) indexes: Vec<SecondaryIndex>,
+    pub(crate) page_items: usize,
     page_bytes: usize,
     page_ends: VecDeque<usize>,
     unprocessed_keys: usize,
-    requests: Requests,
+    pub(crate) requests: Requests,
 }
 
 /// How many requests a store has executed. One that it never received is not counted: a write whose
@@ -161,6 +163,7 @@ impl MemoryStore {
             owner: None,
             takes_every_date: false,
             locally_indexed_bytes: None,
+            indexes: Vec::new(),
             page_items: usize::MAX,
             page_bytes: PAGE_BYTES,
             page_ends: VecDeque::new(),
@@ -300,6 +303,11 @@ impl MemoryStore {
         self.lock().locally_indexed_bytes = Some(bytes);
     }
 
+    /// Gives the main table these secondary indexes, in place of those that it has.
+    pub fn be_indexed_by(&self, indexes: impl IntoIterator<Item = SecondaryIndex>) {
+        self.lock().indexes = indexes.into_iter().collect();
+    }
+
     /// Removes the item that names its owner.
     pub fn be_owned_by_none(&self) {
         self.lock().owner = None;
@@ -379,7 +387,7 @@ impl MemoryStore {
         self.lock().requests
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -809,6 +817,6 @@ fn price(consistency: Consistency) -> f64 {
     }
 }
 
-fn reject<T>(what: &str) -> Result<T, StoreError> {
+pub(crate) fn reject<T>(what: &str) -> Result<T, StoreError> {
     Err(StoreError::Rejected(format!("DynamoDB would refuse this request: {what}")))
 }

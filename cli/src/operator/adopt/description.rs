@@ -270,7 +270,8 @@ fn local_indexes(state: &TableState) -> Check {
         state.local_indexes.join(", ")
     );
     Check::warning(CHECK, seen).advise(
-        "each shard has these limits for itself, so growth helps; queries of such an index see one shard",
+        "each shard has these limits for itself, so growth helps; DynamoDB's queries of such an index see one shard, and \
+         GET /query?index= sees all",
     )
 }
 

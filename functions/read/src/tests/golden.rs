@@ -31,6 +31,8 @@ fn every_event_gets_its_expected_answer() {
             ("read-query-post", flights),
             ("read-query-fields", flights),
             ("read-query-dynamodb-json", flights),
+            ("read-query-index", flights),
+            ("read-query-index-absent", flights),
             ("read-query-never-written", flights),
             ("read-query-bad-cursor", flights),
             ("read-query-foreign-cursor", flights),

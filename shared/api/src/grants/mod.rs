@@ -141,6 +141,12 @@ impl GrantedKeys {
         Self(None)
     }
 
+    /// Whether the caller may touch every partition key there can be.
+    pub fn are_all(&self) -> bool {
+        let is_any = |pattern: &Pattern| matches!(pattern.as_slice(), [PatternPart::AnyMany]);
+        self.0.as_ref().is_none_or(|patterns| patterns.iter().any(is_any))
+    }
+
     /// Refuses a partition key that the caller may not touch. Whether anything lies under it plays no part.
     pub fn check(&self, partition: &PartitionKey) -> Result<(), Problem> {
         if self.0.is_none() || self.granting(partition).is_some() {

@@ -284,6 +284,18 @@ codes! {
     /// No such collection.
     CollectionNotFound = "collection_not_found", NotFound,
         "nothing: no item has that partition key, and nobody created the collection";
+    /// The table has no index of that name.
+    IndexNotFound = "index_not_found", NotFound,
+        "correct the name: nothing was read. An index that was made within the last seconds may not be known yet";
+    /// The index is being made, or removed.
+    IndexNotReady = "index_not_ready", Conflict,
+        "nothing was read: ask again when DynamoDB has made the index, or ask without it";
+    /// The index has binary keys, keys of several attributes, or the table's partition key as its sort key.
+    IndexNotSupported = "index_not_supported", Invalid,
+        "nothing was read: ask by another index, or the table itself";
+    /// The index does not project what is asked for.
+    IndexProjectsTooLittle = "index_projects_too_little", Invalid,
+        "nothing was read: ask for `fields` that the index has, which `detail` names";
     /// `If-Match` or `If-None-Match` does not hold.
     PreconditionFailed = "precondition_failed", Conflict,
         "read the item, then decide";

@@ -11,6 +11,7 @@ pub(crate) mod grow_keys;
 pub(crate) mod guard;
 pub(crate) mod heat;
 pub(crate) mod history;
+pub(crate) mod index;
 pub(crate) mod item;
 pub(crate) mod lease;
 pub(crate) mod ledger;

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::ports::indexes::IndexStore;
 use crate::ports::items::ItemStore;
 use crate::ports::records::RecordStore;
 use crate::ports::time::{Clock, Entropy};
@@ -11,6 +12,8 @@ use crate::ports::time::{Clock, Entropy};
 pub struct World {
     /// The main table.
     pub items: Arc<dyn ItemStore>,
+    /// The indexes of the main table, for who asks for them.
+    pub indexes: Option<Arc<dyn IndexStore>>,
     /// The metadata table.
     pub records: Arc<dyn RecordStore>,
     /// Time.
@@ -29,9 +32,16 @@ impl World {
     ) -> Self {
         Self {
             items: Arc::new(items),
+            indexes: None,
             records: Arc::new(records),
             clock: Arc::new(clock),
             entropy: Arc::new(entropy),
         }
+    }
+
+    /// This world, with the indexes of its main table.
+    #[must_use]
+    pub fn with_indexes(self, indexes: impl IndexStore + 'static) -> Self {
+        Self { indexes: Some(Arc::new(indexes)), ..self }
     }
 }

@@ -8,17 +8,20 @@ use futures_util::future::join_all;
 
 use crate::model::error::{Code, Error};
 use crate::model::fields::Fields;
-use crate::model::item::StoredItem;
+use crate::model::index::SecondaryIndex;
+use crate::model::item::{StoredItem, quoted};
 use crate::model::lease::Deadline;
 use crate::model::metadata::CollectionMetadata;
 use crate::model::policy::Access;
 use crate::model::reshard::Job;
-use crate::ports::{Consistency, NativeGot, NativeRead};
+use crate::ports::{Consistency, IndexStore, NativeGot, NativeRead};
 use crate::usecases::batch::{BatchGot, BatchRead, MAX_BATCH_GETS, refuse_duplicates};
 use crate::usecases::collection::{Activity, activity, collection};
 use crate::usecases::cost::Cost;
 use crate::usecases::counter::{CounterValue, sum};
 use crate::usecases::directory::Directory;
+use crate::usecases::index;
+use crate::usecases::index::{IndexPage, KnownIndexes};
 use crate::usecases::meter::Incoming;
 use crate::usecases::query::cursor::Cursor;
 use crate::usecases::query::{PageBudget, Query, QueryPage, read_page};
@@ -30,6 +33,7 @@ use crate::usecases::watch::{Beside, REPORTING_TIME, Telemetry, Watch};
 pub struct Reader {
     directory: Arc<Directory>,
     watch: Watch,
+    indexes: KnownIndexes,
 }
 
 /// One item, and what finding it cost.
@@ -51,7 +55,7 @@ impl Reader {
     pub fn new(directory: impl Into<Arc<Directory>>) -> Self {
         let directory = directory.into();
         let watch = Watch::new(None, directory.settings().partition);
-        Self { directory, watch }
+        Self { directory, watch, indexes: KnownIndexes::default() }
     }
 
     /// Reports to `telemetry` what cannot be written into the ledgers.
@@ -167,6 +171,66 @@ impl Reader {
         let consumed_rcu = page.as_ref().map(|page| page.consumed_rcu);
         self.answered(&query.partition, None, Access::Query, consumed_rcu).await;
         page
+    }
+
+    /// The index of this name, if it can be queried.
+    pub async fn index(
+        &self,
+        name: &str,
+        deadline: Deadline,
+    ) -> Result<Arc<SecondaryIndex>, Error> {
+        let none = || {
+            let why = format!("the table has no index {}", quoted(name));
+            Error::new(Code::IndexNotFound, why)
+        };
+        loop {
+            if let Some(index) = self.indexes.get(name, self.directory.now()) {
+                let index = index.ok_or_else(none)?;
+                index.attributes()?;
+                return Ok(index);
+            }
+            let store = self.index_store()?;
+            let mut attempts = self.directory.attempts(deadline);
+            let why = "DynamoDB did not describe the indexes in time";
+            let indexes = attempts.make(|| store.indexes(), why).await?;
+            self.indexes.learn(indexes, self.directory.now());
+        }
+    }
+
+    /// Reads one page of an index. `query` names the value of the index's partition key in place of a collection, and has the
+    /// conditions on the index's sort key. Its page is in order, whatever the strategy.
+    pub async fn query_index(
+        &self,
+        index: &Arc<SecondaryIndex>,
+        query: &Query,
+        budget: PageBudget<'_, ItemKey>,
+        deadline: Deadline,
+    ) -> Result<IndexPage, Error> {
+        let store = self.index_store()?;
+        // What a global index is read for is none of a collection's load.
+        let metered = index.is_local.then_some(&query.partition);
+        if let Some(partition) = metered {
+            self.arrived(partition, None, Access::Query);
+        }
+        let page = index::read_page(&self.directory, store, index, query, budget, deadline);
+        let page = Box::pin(page).await;
+        if let Some(partition) = metered {
+            let consumed_rcu = page.as_ref().map(|page| page.consumed_rcu);
+            self.answered(partition, None, Access::Query, consumed_rcu).await;
+        }
+        if page.as_ref().is_err_and(|error| error.code() == Code::RequestRejected) {
+            // It may have been for what has become of the index.
+            self.indexes.forget();
+            self.index(&index.name, deadline).await?;
+        }
+        page
+    }
+
+    fn index_store(&self) -> Result<&dyn IndexStore, Error> {
+        let indexes = self.directory.context().world().indexes.as_deref();
+        indexes.ok_or_else(|| {
+            Error::new(Code::IndexNotFound, "the table's indexes are not known here")
+        })
     }
 
     /// What a counter comes to, by strongly consistent reads of its cells, one after the other: adds that go on meanwhile may count.

@@ -11,6 +11,7 @@ mod fuzz;
 mod growth;
 mod heat;
 mod held;
+mod indexes;
 mod look;
 mod model;
 mod mover;

@@ -126,7 +126,8 @@ impl World {
     pub(crate) fn directory_of(&self, settings: Settings) -> Directory {
         let entropy = SeededEntropy::new(self.seeds.fetch_add(1, Ordering::Relaxed));
         let (items, records) = (self.store.clone(), self.store.clone());
-        Directory::new(ports::World::new(items, records, self.clock.clone(), entropy), settings)
+        let world = ports::World::new(items, records, self.clock.clone(), entropy);
+        Directory::new(world.with_indexes(self.memory.clone()), settings)
     }
 
     pub(crate) fn new_item(&self, sk: &str, text: &str) -> NewItem {

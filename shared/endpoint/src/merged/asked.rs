@@ -1,12 +1,12 @@
 //! What a query of an index asks for, and what that is to each shard.
 
-use std::cmp::Ordering;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use dynashard_aws::attributes::{FORWARDED, GENERATION};
+use dynashard_core::SecondaryIndex;
 use dynashard_expression::{KeyCondition, KeyRange, Placeholders};
 use dynashard_keys::{Number, PartitionKey, PhysicalPartitionKey};
 use serde_json::{Value, json};
@@ -14,7 +14,6 @@ use serde_json::{Value, json};
 use crate::document::Members;
 use crate::evaluation::{Evaluation, flag, malformed, not_understood};
 use crate::guard::{PageExpressions, check_size, page_expressions, put_placeholders};
-use crate::index::Index;
 use crate::refusal::Refusal;
 use crate::table::{ManagedTable, scalar};
 
@@ -24,7 +23,7 @@ pub(super) const CAPACITY: &str = "ReturnConsumedCapacity";
 /// What a client asks for.
 pub(super) struct Asked {
     pub(super) partition: PartitionKey,
-    pub(super) index: Arc<Index>,
+    pub(super) index: Arc<SecondaryIndex>,
     pub(super) ascending: bool,
     /// The key behind which its page begins.
     pub(super) start: Option<Members>,
@@ -41,7 +40,7 @@ impl Asked {
     /// Reads a query that DynamoDB takes. What it does not take may be read, or not.
     pub(super) fn of(
         table: &ManagedTable,
-        index: Arc<Index>,
+        index: Arc<SecondaryIndex>,
         body: &Members,
         partition: &PartitionKey,
     ) -> Result<Self, Refusal> {
@@ -122,14 +121,11 @@ impl Asked {
 
     /// The place of an entry, or of a key behind which a page begins. `None` where it is of another index.
     pub(super) fn place(&self, table: &ManagedTable, key: &Members) -> Option<Sequence> {
-        let of_index = self.index.sort_keys.iter().map(String::as_str);
+        let of_index = self.index.sort_key.iter().map(|key| key.name.as_str());
+        // Each shard has another one.
+        let of_index = of_index.filter(|name| *name != table.partition_key_name());
         let names = of_index.chain([table.sort_key_name()]);
         names.map(|name| Scalar::of(key.get(name)?)).collect()
-    }
-
-    /// Which of two places is first on the client's way.
-    pub(super) fn order(&self, one: &Sequence, other: &Sequence) -> Ordering {
-        if self.ascending { one.cmp(other) } else { other.cmp(one) }
     }
 }
 
@@ -180,13 +176,13 @@ fn condition_on(name: &str, range: &KeyRange, own: &mut Placeholders) -> String 
 
 /// The attributes that are asked for by name, where a client asks for one that the index does not project: DynamoDB fetches it, or
 /// refuses that, as it would for the client. Otherwise what an index projects is read as a whole, which costs no more.
-fn beyond<'a>(evaluation: &'a Evaluation, index: &'a Index) -> Option<BTreeSet<&'a str>> {
+fn beyond<'a>(evaluation: &'a Evaluation, index: &'a SecondaryIndex) -> Option<BTreeSet<&'a str>> {
     let projection = evaluation.projection.as_ref()?;
     let mut names = projection.names();
     if names.iter().all(|name| index.projects(name)) {
         return None;
     }
-    names.extend(index.keys.iter().map(String::as_str));
+    names.extend(index.keys());
     names.extend(evaluation.filter.as_ref().map(|filter| filter.names()).unwrap_or_default());
     names.extend([GENERATION, FORWARDED].iter().filter(|name| index.projects(name)));
     Some(names)

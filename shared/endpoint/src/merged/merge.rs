@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use dynashard_aws::attributes::FORWARDED;
 use dynashard_core::{Deadline, NativeShards, Place};
-use dynashard_keys::{ItemKey, SortKey};
+use dynashard_keys::{ItemKey, PhysicalPartitionKey, SortKey};
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use serde_json::Value;
 
 use super::asked::{Asked, CAPACITY};
-use super::feed::{Entry, Feed};
+use super::feed::{Entry, Feeds, entries};
 use crate::call::Answer;
 use crate::document::Members;
 use crate::evaluation::Page;
@@ -27,7 +27,9 @@ pub(super) struct Merge<'a> {
     table: &'a ManagedTable,
     asked: &'a Asked,
     shards: &'a NativeShards,
-    feeds: Vec<Feed>,
+    /// The shards, and what was read of them.
+    partitions: Vec<PhysicalPartitionKey>,
+    feeds: Feeds,
     page: Page<Members>,
     /// The sort keys of what was evaluated: while items move, one may be met once more.
     met: BTreeSet<SortKey>,
@@ -53,12 +55,12 @@ impl<'a> Merge<'a> {
         asked: &'a Asked,
         shards: &'a NativeShards,
     ) -> Self {
-        let waves = shards.waves().into_iter().enumerate();
-        let feeds = waves.flat_map(|(wave, partitions)| {
-            partitions.into_iter().map(move |at| Feed::new(at, wave, asked.start.clone()))
-        });
-        let (feeds, page, met) = (feeds.collect(), Page::default(), BTreeSet::new());
-        Self { upstream, table, asked, shards, feeds, page, met, consumed: Value::Null }
+        let waves = shards.waves();
+        let of = waves.iter().enumerate().flat_map(|(wave, all)| all.iter().map(move |_| wave));
+        let feeds = Feeds::new(of, asked.start.as_ref(), asked.ascending);
+        let (partitions, page, met) = (waves.concat(), Page::default(), BTreeSet::new());
+        let consumed = Value::Null;
+        Self { upstream, table, asked, shards, partitions, feeds, page, met, consumed }
     }
 
     /// Reads it.
@@ -69,15 +71,15 @@ impl<'a> Merge<'a> {
                 in_time(self.table, deadline)?;
                 self.read(wave, deadline).await?;
             }
-            self.drop_old();
+            self.feeds.drop_old(|entry| entry.sort.clone());
             if let ControlFlow::Break(ends_early) = self.merge() {
                 return Ok(self.answer(ends_early));
             }
-            if self.feeds.iter().all(|feed| !feed.is_open && feed.entries.is_empty()) {
+            if self.feeds.are_done() {
                 return Ok(self.answer(false));
             }
             if self.shards.is_moving() {
-                self.begin_anew();
+                self.feeds.begin_anew();
             }
         }
     }
@@ -85,28 +87,25 @@ impl<'a> Merge<'a> {
     /// Reads on in those shards of a wave of which the next entry is not known.
     async fn read(&mut self, wave: usize, deadline: Deadline) -> Result<(), NoPage> {
         let wanted = self.asked.evaluation.wanted(&self.page, FIRST);
-        let mut dry = (0..self.feeds.len()).collect::<Vec<_>>();
-        dry.retain(|at| self.feeds[*at].wave == wave && self.feeds[*at].is_dry());
-        let asks = dry.iter().map(|at| {
-            let feed = &self.feeds[*at];
-            let limit = feed.limit(wanted, self.feeds.len(), self.page.evaluated);
-            self.ask(*at, limit)
-        });
+        let dry = self.feeds.dry(wave);
+        let asks = dry.iter().map(|at| self.ask(*at, self.feeds.limit(*at, wanted)));
         let asks = asks.collect::<Vec<_>>();
         let pages = stream::iter(asks).buffer_unordered(FAN_OUT);
         for (at, limit, page) in pages.try_collect::<Vec<_>>().await? {
             if let Some(consumed) = page.get("ConsumedCapacity") {
                 add(&mut self.consumed, consumed);
             }
-            self.feeds[at].take(self.table, self.asked, self.shards, page, limit)?;
+            let of = (at, &self.partitions[at]);
+            let (read, next) = entries(self.table, self.asked, self.shards, of, &self.feeds, page)?;
+            self.feeds.take_in(at, limit, read, next);
         }
         self.drop_doubtful(&dry, deadline).await
     }
 
     /// The next entries of a shard.
     async fn ask(&self, at: usize, limit: usize) -> Result<(usize, usize, Members), NoPage> {
-        let Feed { at: partition, next, .. } = &self.feeds[at];
-        let mut body = self.asked.of_shard(self.table, partition, next.as_ref(), limit)?;
+        let (partition, next) = (&self.partitions[at], self.feeds.next(at));
+        let mut body = self.asked.of_shard(self.table, partition, next, limit)?;
         // What has moved is seen at once. A global index has no such reads.
         if self.shards.is_moving() && self.asked.index.is_local {
             body.insert("ConsistentRead".to_owned(), true.into());
@@ -157,16 +156,16 @@ impl<'a> Merge<'a> {
         // Each with where to look, and whether it counts if something is live there, or if nothing is.
         let mut doubts = Vec::new();
         for at in feeds {
-            let feed = &self.feeds[*at];
-            for sort in feed.entries.iter().map(|entry| &entry.sort) {
+            let partition = &self.partitions[*at];
+            for sort in self.feeds.entries(*at).map(|entry| &entry.sort) {
                 let key = ItemKey::new(self.asked.partition.clone(), sort.clone());
-                if self.shards.place_of(&key, feed.at.as_str()) == Place::OldHome {
+                if self.shards.place_of(&key, partition.as_str()) == Place::OldHome {
                     let new = self.shards.new_home(&key);
                     let new = new.map(|new| new.as_str().to_owned());
                     doubts.extend(new.map(|new| (*at, (new, sort.clone()), false)));
                 }
                 if may_be_markers {
-                    doubts.push((*at, (feed.at.as_str().to_owned(), sort.clone()), true));
+                    doubts.push((*at, (partition.as_str().to_owned(), sort.clone()), true));
                 }
             }
         }
@@ -174,7 +173,7 @@ impl<'a> Merge<'a> {
         let live = self.live(spots, deadline).await?;
         for (at, spot, counts_if_live) in doubts {
             if live.contains(&spot) != counts_if_live {
-                self.feeds[at].entries.retain(|entry| entry.sort != spot.1);
+                self.feeds.retain(at, |entry| entry.sort != spot.1);
             }
         }
         Ok(())
@@ -197,48 +196,18 @@ impl<'a> Merge<'a> {
         Ok(found.live)
     }
 
-    /// Drops entries that were read where items come from, and then again where they go to.
-    fn drop_old(&mut self) {
-        let new = self.feeds.iter().filter(|feed| feed.wave > 0).flat_map(|feed| &feed.entries);
-        let new = new.map(|entry| entry.sort.clone()).collect::<BTreeSet<_>>();
-        for feed in self.feeds.iter_mut().filter(|feed| feed.wave == 0 && !new.is_empty()) {
-            feed.entries.retain(|entry| !new.contains(&entry.sort));
-        }
-    }
-
     /// Takes entries into the page, in order, until that is over, or no shard can be said to have the next one: up to where all of
     /// them were read.
     fn merge(&mut self) -> ControlFlow<bool> {
-        let asked = self.asked;
-        let covered = self.feeds.iter().filter_map(|feed| feed.covered.as_ref());
-        let end = covered.min_by(|one, other| asked.order(one, other)).cloned();
-        loop {
-            let heads = self.feeds.iter_mut().filter(|feed| !feed.entries.is_empty());
-            let next = heads
-                .min_by(|one, other| asked.order(&one.entries[0].place, &other.entries[0].place));
-            let Some(feed) = next else { return ControlFlow::Continue(()) };
-            let is_behind = |end| asked.order(&feed.entries[0].place, end).is_gt();
-            if end.as_ref().is_some_and(is_behind) {
-                return ControlFlow::Continue(());
+        while let Some((at, entry)) = self.feeds.peek() {
+            let counts = !self.shards.is_moving() || !self.met.contains(&entry.sort);
+            let Some(Entry { sort, key, item, bytes }) = self.feeds.pop(at, counts) else { break };
+            if counts {
+                self.met.insert(sort);
+                self.asked.evaluation.take(&mut self.page, key, item, bytes)?;
             }
-            let Some(Entry { sort, key, item, bytes, .. }) = feed.entries.pop_front() else {
-                return ControlFlow::Continue(());
-            };
-            if self.shards.is_moving() && !self.met.insert(sort) {
-                continue;
-            }
-            feed.brought += 1;
-            asked.evaluation.take(&mut self.page, key, item, bytes)?;
         }
-    }
-
-    /// Has all shards be read from where all of them were read up to.
-    fn begin_anew(&mut self) {
-        let open =
-            self.feeds.iter().filter_map(|feed| feed.covered.as_ref().zip(feed.next.as_ref()));
-        let first = open.min_by(|(one, _), (other, _)| self.asked.order(one, other));
-        let Some(key) = first.map(|(_, key)| key.clone()) else { return };
-        self.feeds.iter_mut().for_each(|feed| feed.begin_behind(&key));
+        ControlFlow::Continue(())
     }
 
     fn answer(self, ends_early: bool) -> Answer {

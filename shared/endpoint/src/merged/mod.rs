@@ -12,7 +12,7 @@ mod merge;
 
 use std::sync::Arc;
 
-use dynashard_core::Deadline;
+use dynashard_core::{Deadline, SecondaryIndex};
 use dynashard_keys::PartitionKey;
 use serde_json::json;
 
@@ -20,7 +20,7 @@ use self::asked::Asked;
 use self::merge::Merge;
 use crate::call::{Answer, Call};
 use crate::document::Members;
-use crate::index::Index;
+use crate::index::described_in;
 use crate::items::{Attempt, own_words};
 use crate::judged::judged;
 use crate::no_page::NoPage;
@@ -44,7 +44,7 @@ pub(crate) async fn query(
         None if shards.is_moving() || !shards.have_homes() => {
             return sharded::query(upstream, table, body, deadline).await;
         }
-        None => Arc::new(Index::of_table(table.schema())),
+        None => Arc::new(SecondaryIndex::of_table(table.schema())),
         Some(name) => {
             let name = name.as_str().unwrap_or_default();
             let Some(index) = described(upstream, table, name).await? else {
@@ -78,9 +78,9 @@ async fn described(
     upstream: &Upstream,
     table: &ManagedTable,
     name: &str,
-) -> Result<Option<Arc<Index>>, Refusal> {
+) -> Result<Option<Arc<SecondaryIndex>>, Refusal> {
     let now = table.requests().now();
-    if let Some(index) = table.indexes().get(name, now) {
+    if let Some(Some(index)) = table.indexes().get(name, now) {
         return Ok(Some(index));
     }
     let body = json!({ "TableName": table.name() }).to_string().into_bytes();
@@ -93,6 +93,6 @@ async fn described(
             String::from_utf8_lossy(&answer.body)
         )));
     }
-    table.indexes().learn(&answer.members(), table.schema(), now);
-    Ok(table.indexes().get(name, now))
+    table.indexes().learn(described_in(&answer.members(), table.schema()), now);
+    Ok(table.indexes().get(name, now).flatten())
 }

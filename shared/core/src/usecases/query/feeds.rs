@@ -18,7 +18,7 @@ use crate::usecases::query::{MAX_LIMIT, NoPage, Query, renewed};
 /// How often a page of one shard is asked for, which takes some 6 seconds with the standard back-off. A
 /// shard that does not answer for longer is a matter for the caller, and should not keep the other shards'
 /// items back until the deadline. For a throttled one [`Deadline::of_throttled`] ends it sooner.
-const MAX_ATTEMPTS: u32 = 16;
+pub(crate) const MAX_ATTEMPTS: u32 = 16;
 
 /// One shard of a query: what was read of it and not yet returned, and where it goes on.
 #[derive(Debug, Clone)]

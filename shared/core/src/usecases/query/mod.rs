@@ -114,7 +114,7 @@ impl Query {
 }
 
 /// Why reading a page ended without one.
-enum NoPage {
+pub(crate) enum NoPage {
     /// An item is ahead of the metadata, or the layout changed while the page was read: begin it
     /// again.
     Redo,
@@ -182,7 +182,7 @@ pub(crate) async fn read_page(
 }
 
 /// Metadata that may still be acted on and says what `known` said, or a reason to begin again.
-async fn renewed(
+pub(crate) async fn renewed(
     directory: &Directory,
     known: &Known,
     deadline: Deadline,

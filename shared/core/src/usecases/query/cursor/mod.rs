@@ -7,10 +7,10 @@
 //! | 1 | format version, now 2 |
 //! | 4 | checksum of everything behind it, seeded with the version: the same in every version, so that a cursor of another one is told from a damaged one |
 //! | 4 | fingerprint of the query, its partition key included: a cursor resumes no other query |
-//! | 1 | kind: 0 a watermark, 1 positions |
-//! | ... | the watermark; or generation, turn, and a position for each shard |
+//! | 1 | kind: 0 a watermark, 1 positions, 2 a place in an index |
+//! | ... | the watermark; or generation, turn, and a position for each shard; or the entry's partition key, with its length, and its two sort keys |
 //!
-//! How positions are written is told in `positions.rs`. The partition key itself is not in it, so a
+//! How positions are written is told in `positions.rs`. The partition key of the query is not in it, so a
 //! forged cursor cannot read another collection.
 
 mod positions;
@@ -24,7 +24,7 @@ use xxhash_rust::xxh64::{Xxh64, xxh64};
 
 use crate::model::error::{Code, Error};
 use crate::model::version::Generation;
-use crate::ports::SortRange;
+use crate::ports::{IndexPlace, SortRange};
 use crate::usecases::query::Query;
 use crate::usecases::query::cursor::positions::{
     put_positions, put_varint, take_positions, take_varint,
@@ -33,6 +33,7 @@ use crate::usecases::query::cursor::positions::{
 const FORMAT: u8 = 2;
 const KIND_WATERMARK: u8 = 0;
 const KIND_POSITIONS: u8 = 1;
+const KIND_PLACE: u8 = 2;
 /// No cursor of ours is longer: 256 positions with the longest sort keys are some 350 KB. A longer
 /// text is refused before it is decoded.
 const MAX_TEXT_BYTES: usize = 1_024 * 1_024;
@@ -96,18 +97,8 @@ impl Cursor {
 
     /// Reads a cursor's text, and checks that it belongs to `query` of a table with such sort keys.
     pub fn decode(text: &str, query: &Query, sort_keys: SortKeyType) -> Result<Self, Error> {
-        let damaged = || Error::new(Code::BadCursor, "the cursor is damaged");
-        let (format, body) = open(text).ok_or_else(damaged)?;
-        if format != FORMAT {
-            let why = "the cursor is of another version: begin the query again";
-            return Err(Error::new(Code::UnsupportedCursor, why));
-        }
-        let mut bytes = body.as_slice();
-        let bound_to = u32::from_be_bytes(take(&mut bytes).ok_or_else(damaged)?);
-        if bound_to != fingerprint(query) {
-            return Err(Error::new(Code::CursorMismatch, "the cursor belongs to another query"));
-        }
-        let cursor = Self::read(bytes).ok_or_else(damaged)?;
+        let body = body_of(text, fingerprint(query))?;
+        let cursor = Self::read(&body).ok_or_else(damaged)?;
         // The checksum keeps out accidents, not forgers: a key that the query cannot reach would be
         // refused by DynamoDB.
         let reachable = |key: &SortKey| key.is(sort_keys) && query.range.contains(key);
@@ -138,6 +129,59 @@ impl Cursor {
             _ => None,
         }
     }
+}
+
+/// The text of a cursor of an index, bound to this query of it.
+pub(crate) fn encode_place(index: &str, query: &Query, place: &IndexPlace) -> String {
+    let IndexPlace { value, at, sort } = place;
+    let mut body = fingerprint_in(index, query).to_be_bytes().to_vec();
+    body.push(KIND_PLACE);
+    put_varint(&mut body, u64::try_from(at.len()).unwrap_or(u64::MAX));
+    body.extend(at.as_bytes());
+    let value = value.clone().map_or(Position::Start, Position::After);
+    put_positions(&mut body, &[value, Position::After(sort.clone())]);
+    seal(FORMAT, &body)
+}
+
+/// Reads the text of a cursor of an index, and checks that it belongs to this query of it.
+pub(crate) fn decode_place(text: &str, index: &str, query: &Query) -> Result<IndexPlace, Error> {
+    let body = body_of(text, fingerprint_in(index, query))?;
+    take_place(&body).ok_or_else(damaged)
+}
+
+fn take_place(mut bytes: &[u8]) -> Option<IndexPlace> {
+    if take(&mut bytes)? != [KIND_PLACE] {
+        return None;
+    }
+    let length = usize::try_from(take_varint(&mut bytes)?).ok()?;
+    let (at, rest) = bytes.split_at_checked(length)?;
+    let at = std::str::from_utf8(at).ok()?.to_owned();
+    match take_positions(rest)?.as_slice() {
+        [value, Position::After(sort)] if *value != Position::End => {
+            Some(IndexPlace { value: value.key().cloned(), at, sort: sort.clone() })
+        }
+        _ => None,
+    }
+}
+
+fn damaged() -> Error {
+    Error::new(Code::BadCursor, "the cursor is damaged")
+}
+
+/// What stands behind the fingerprint of a cursor that belongs to the query of this one.
+fn body_of(text: &str, fingerprint: u32) -> Result<Vec<u8>, Error> {
+    let (format, mut body) = open(text).ok_or_else(damaged)?;
+    if format != FORMAT {
+        let why = "the cursor is of another version: begin the query again";
+        return Err(Error::new(Code::UnsupportedCursor, why));
+    }
+    let mut bytes = body.as_slice();
+    let bound_to = u32::from_be_bytes(take(&mut bytes).ok_or_else(damaged)?);
+    if bound_to != fingerprint {
+        return Err(Error::new(Code::CursorMismatch, "the cursor belongs to another query"));
+    }
+    body.drain(..size_of::<u32>());
+    Ok(body)
 }
 
 /// The text of a cursor of this version.
@@ -187,6 +231,11 @@ fn fingerprint(query: &Query) -> u32 {
         }
     }
     truncate(hasher.digest())
+}
+
+/// Of a query of an index: its sort keys are other ones than the table's.
+fn fingerprint_in(index: &str, query: &Query) -> u32 {
+    truncate(xxh64(index.as_bytes(), u64::from(fingerprint(query))))
 }
 
 fn checksum(format: u8, body: &[u8]) -> u32 {

@@ -1,0 +1,205 @@
+//! The secondary indexes of the main table.
+
+use std::collections::{BTreeSet, HashMap};
+
+use async_trait::async_trait;
+use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::types::{
+    AttributeValue, IndexStatus, KeySchemaElement, KeyType, Projection, ProjectionType,
+    ReturnConsumedCapacity, ScalarAttributeType, TableDescription,
+};
+use dynashard_core::ports::{
+    Consistency, IndexEntry, IndexPart, IndexPlace, IndexRead, IndexStore, StoreError,
+};
+use dynashard_core::{IndexAttribute, SecondaryIndex, TableSchema};
+use dynashard_keys::{SortKey, SortKeyType};
+
+use crate::attributes::{
+    FORWARDED, GENERATION, VERSION, decode_item, encode, sort_key, take_partition_key,
+    take_sort_key,
+};
+use crate::error::{of_read, of_watch};
+use crate::items::{Expression, units};
+
+/// The secondary indexes of the main table in DynamoDB.
+#[derive(Debug, Clone)]
+pub struct DynamoIndexStore {
+    client: Client,
+    table: String,
+    schema: TableSchema,
+}
+
+impl DynamoIndexStore {
+    /// The indexes of `table`.
+    pub fn new(client: Client, table: String, schema: TableSchema) -> Self {
+        Self { client, table, schema }
+    }
+
+    /// What an entry is, and where it lies.
+    fn entry(
+        &self,
+        index: &SecondaryIndex,
+        mut item: HashMap<String, AttributeValue>,
+    ) -> Result<IndexEntry, StoreError> {
+        let place = self.place(index, &mut item)?;
+        Ok(IndexEntry { place, item: decode_item(item, &self.schema)? })
+    }
+
+    /// Takes the table's key out of an entry, or of the key of one, and says where it lies.
+    fn place(
+        &self,
+        index: &SecondaryIndex,
+        item: &mut HashMap<String, AttributeValue>,
+    ) -> Result<IndexPlace, StoreError> {
+        let at = take_partition_key(item, &self.schema)?;
+        let sort = take_sort_key(item, &self.schema)?;
+        let value = match index.sort_key.first() {
+            None => None,
+            Some(key) if key.name == self.schema.sort_key_name => Some(sort.clone()),
+            Some(key) => Some(sort_value(item.get(&key.name), &key.name)?),
+        };
+        Ok(IndexPlace { value, at, sort })
+    }
+
+    fn start(&self, read: &IndexRead) -> Option<HashMap<String, AttributeValue>> {
+        let IndexPlace { value, at, sort } = read.after.clone()?;
+        let partition = read.index.partition_key.first().map(|key| key.name.clone());
+        let of_index = read.index.sort_key.first().map(|key| key.name.clone());
+        let of_index = of_index.zip(value.as_ref().map(sort_key));
+        let own = partition.into_iter().map(|name| (name, encode(&read.partition)));
+        // In an index by one of the table's own keys both say the same.
+        let of_table = [
+            (self.schema.partition_key_name.clone(), AttributeValue::S(at)),
+            (self.schema.sort_key_name.clone(), sort_key(&sort)),
+        ];
+        Some(own.chain(of_index).chain(of_table).collect())
+    }
+}
+
+#[async_trait]
+impl IndexStore for DynamoIndexStore {
+    async fn indexes(&self) -> Result<Vec<SecondaryIndex>, StoreError> {
+        let answer = self.client.describe_table().table_name(&self.table).send().await;
+        let table = answer.map_err(|e| of_watch("DescribeTable", &e))?.table;
+        let table = table.ok_or_else(|| {
+            StoreError::Unavailable("DescribeTable answered without the table".to_owned())
+        })?;
+        Ok(described(&table, &self.schema))
+    }
+
+    async fn query_index(&self, read: &IndexRead) -> Result<IndexPart, StoreError> {
+        let index = &read.index;
+        let name =
+            |key: Option<&IndexAttribute>| key.map_or("", |key| key.name.as_str()).to_owned();
+        let (partition, sort) = (name(index.partition_key.first()), name(index.sort_key.first()));
+        let mut condition =
+            Expression::of_key((partition, encode(&read.partition)), sort, &read.range);
+        let projection = read.fields.as_ref().map(|fields| {
+            let own =
+                [GENERATION, VERSION, FORWARDED].into_iter().filter(|own| index.projects(own));
+            let names = fields.names().chain(index.keys()).chain(own).collect::<BTreeSet<_>>();
+            let names = names.into_iter().enumerate();
+            let names = names.map(|(at, name)| (format!("#f{at}"), name.to_owned()));
+            let names = names.collect::<HashMap<_, _>>();
+            let text = names.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
+            condition.names.extend(names);
+            text
+        });
+        let answer = self
+            .client
+            .query()
+            .table_name(&self.table)
+            .index_name(&index.name)
+            .key_condition_expression(condition.text)
+            .set_projection_expression(projection)
+            .set_expression_attribute_names(Some(condition.names))
+            .set_expression_attribute_values(Some(condition.values))
+            .scan_index_forward(read.ascending)
+            .set_exclusive_start_key(self.start(read))
+            .limit(i32::try_from(read.limit).unwrap_or(i32::MAX))
+            .consistent_read(read.consistency == Consistency::Strong)
+            .return_consumed_capacity(ReturnConsumedCapacity::Total)
+            .send()
+            .await
+            .map_err(|e| of_read(&e))?;
+        let items_read = u64::try_from(answer.scanned_count).unwrap_or_default();
+        let consumed_rcu = units(answer.consumed_capacity.as_slice());
+        let next = answer.last_evaluated_key.map(|mut key| self.place(index, &mut key));
+        let entries = answer.items.unwrap_or_default().into_iter();
+        let entries = entries.map(|item| self.entry(index, item));
+        Ok(IndexPart {
+            entries: entries.collect::<Result<_, _>>()?,
+            next: next.transpose()?,
+            items_read,
+            consumed_rcu,
+        })
+    }
+}
+
+/// A value of an index's sort key.
+fn sort_value(value: Option<&AttributeValue>, name: &str) -> Result<SortKey, StoreError> {
+    let (text, r#type) = match value {
+        Some(AttributeValue::S(text)) => (text, SortKeyType::String),
+        Some(AttributeValue::N(text)) => (text, SortKeyType::Number),
+        _ => {
+            let why = format!("an entry of an index has no {name:?} that is a string or a number");
+            return Err(StoreError::Corrupt(why));
+        }
+    };
+    let wrong = |error| StoreError::Corrupt(format!("the key {name:?} of an index: {error}"));
+    SortKey::parse(text, r#type).map_err(wrong)
+}
+
+/// The indexes of a table that is described so.
+fn described(table: &TableDescription, schema: &TableSchema) -> Vec<SecondaryIndex> {
+    let global = table.global_secondary_indexes().iter().map(|index| {
+        let is_active =
+            matches!(index.index_status(), Some(IndexStatus::Active | IndexStatus::Updating));
+        (index.index_name(), index.key_schema(), index.projection(), Some(is_active))
+    });
+    let local = table
+        .local_secondary_indexes()
+        .iter()
+        .map(|index| (index.index_name(), index.key_schema(), index.projection(), None));
+    let all = global.chain(local);
+    let all = all.filter_map(|(name, key, projection, is_active)| {
+        let of = |of_type: &KeyType| {
+            let elements = key.iter().filter(|element| element.key_type() == of_type);
+            elements.map(|element| attribute(element, table)).collect()
+        };
+        let projected = projected(projection?)?;
+        let mut index = SecondaryIndex {
+            name: name?.to_owned(),
+            is_local: is_active.is_none(),
+            is_active: is_active.unwrap_or(true),
+            partition_key: of(&KeyType::Hash),
+            sort_key: of(&KeyType::Range),
+            table_keys: [schema.partition_key_name.clone(), schema.sort_key_name.clone()],
+            tells_markers: false,
+            projected,
+        };
+        index.tells_markers = index.projects(FORWARDED);
+        Some(index)
+    });
+    all.collect()
+}
+
+fn attribute(element: &KeySchemaElement, table: &TableDescription) -> IndexAttribute {
+    let name = element.attribute_name();
+    let mut definitions = table.attribute_definitions().iter();
+    let definition = definitions.find(|definition| definition.attribute_name() == name);
+    let r#type = definition.and_then(|definition| match definition.attribute_type() {
+        ScalarAttributeType::S => Some(SortKeyType::String),
+        ScalarAttributeType::N => Some(SortKeyType::Number),
+        _ => None,
+    });
+    IndexAttribute { name: name.to_owned(), r#type }
+}
+
+/// What an index projects beside the keys: the inner `None` is everything.
+fn projected(projection: &Projection) -> Option<Option<BTreeSet<String>>> {
+    match projection.projection_type()? {
+        ProjectionType::All => Some(None),
+        _ => Some(Some(projection.non_key_attributes().iter().cloned().collect())),
+    }
+}

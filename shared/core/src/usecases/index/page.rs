@@ -1,0 +1,311 @@
+//! One page of an index.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use dynashard_keys::{ItemKey, SortKey};
+
+use crate::model::error::{Code, Error};
+use crate::model::index::SecondaryIndex;
+use crate::model::item::{AttributeValue, StoredItem};
+use crate::model::lease::Deadline;
+use crate::ports::{Consistency, IndexEntry, IndexPart, IndexPlace, IndexRead, IndexStore};
+use crate::usecases::cost::Cost;
+use crate::usecases::directory::{Directory, Known};
+use crate::usecases::fan_out::fan_out_each;
+use crate::usecases::feeds::Feeds;
+use crate::usecases::index::judge::{Judged, judge};
+use crate::usecases::index::{IndexPage, check, is_of};
+use crate::usecases::native_shards::NativeShards;
+use crate::usecases::query::cursor::{decode_place, encode_place};
+use crate::usecases::query::feeds::MAX_ATTEMPTS;
+use crate::usecases::query::{NoPage, PageBudget, Query, renewed};
+
+/// Where an entry is among those of all shards of a collection: by the index's sort key and the table's.
+///
+/// DynamoDB says in which order an index has its entries by their sort key, and nothing of those that share one. In an index by the
+/// table's partition key it is taken to be that of the table's sort key, and what is in another order is refused. Of any other
+/// index there is one partition, whose order is DynamoDB's own.
+type Order = (Option<SortKey>, Option<SortKey>);
+
+/// A page that is read.
+struct Reading<'a> {
+    directory: &'a Directory,
+    store: &'a dyn IndexStore,
+    index: &'a Arc<SecondaryIndex>,
+    query: &'a Query,
+    budget: PageBudget<'a, ItemKey>,
+    deadline: Deadline,
+    /// Of an index by the table's partition key: the collection. It is renewed, under the same layout, when its lease ends.
+    known: Option<Known>,
+    /// What each partition of the index is called, and whether it is asked behind those that items leave.
+    partitions: Vec<(usize, AttributeValue)>,
+    feeds: Feeds<Order, IndexPlace, (ItemKey, IndexEntry)>,
+    /// Up to here everything was returned, or does not count.
+    last: Option<IndexPlace>,
+    met: HashSet<ItemKey>,
+    items: Vec<(ItemKey, StoredItem)>,
+    bytes: usize,
+    cost: Cost,
+    is_moving: bool,
+}
+
+/// Reads a page of an index.
+pub(crate) async fn read_page(
+    directory: &Directory,
+    store: &dyn IndexStore,
+    index: &Arc<SecondaryIndex>,
+    query: &Query,
+    budget: PageBudget<'_, ItemKey>,
+    deadline: Deadline,
+) -> Result<IndexPage, Error> {
+    let value = check(index, query)?;
+    let start = start(directory, index, query)?;
+    let mut attempts = directory.attempts(deadline);
+    loop {
+        let (known, partitions) = if index.is_by_collection() {
+            let known = directory.find(&query.partition, deadline).await?;
+            let waves =
+                NativeShards::new(known.clone(), directory.settings().schema.separator).waves();
+            let waves = waves.into_iter().enumerate();
+            let partitions = waves.flat_map(|(wave, shards)| {
+                let named = |at: &str| AttributeValue::String(at.to_owned());
+                shards.into_iter().map(move |at| (wave, named(at.as_str())))
+            });
+            (Some(known), partitions.collect())
+        } else {
+            // Settings that are not those of the stack show here, and no page stands on them.
+            directory.lease().if_nothing_is_listed(deadline).await?;
+            (None, vec![(0, value.clone())])
+        };
+        let waves = partitions.iter().map(|(wave, _)| *wave);
+        let reading = Reading {
+            feeds: Feeds::new(waves, start.as_ref(), query.ascending),
+            is_moving: known.as_ref().is_some_and(|known| known.metadata.reshard().is_some()),
+            last: start.clone(),
+            met: HashSet::new(),
+            items: Vec::new(),
+            bytes: 0,
+            cost: Cost::default(),
+            directory,
+            store,
+            index,
+            query,
+            budget,
+            deadline,
+            known,
+            partitions,
+        };
+        match reading.read().await {
+            Ok(page) => return Ok(page),
+            Err(NoPage::Failed(error)) => return Err(error),
+            Err(NoPage::Redo) => {
+                if index.is_by_collection() {
+                    directory.forget(&query.partition);
+                }
+                attempts.refresh().await?;
+            }
+        }
+    }
+}
+
+/// Where the query's cursor goes on, if it is one that its pages can have.
+fn start(
+    directory: &Directory,
+    index: &SecondaryIndex,
+    query: &Query,
+) -> Result<Option<IndexPlace>, Error> {
+    let Some(text) = query.cursor.as_deref() else { return Ok(None) };
+    let place = decode_place(text, &index.name, query)?;
+    let [_, sort] = index.attributes()?;
+    let is_reached = is_of(place.value.as_ref(), sort.map(|(_, r#type)| r#type))
+        && place.value.as_ref().is_none_or(|value| query.range.contains(value))
+        && place.sort.is(directory.settings().schema.sort_key_type)
+        && place.at.is_empty() == index.is_by_collection();
+    let damaged = || Error::new(Code::BadCursor, "the cursor is damaged");
+    if is_reached { Ok(Some(place)) } else { Err(damaged()) }
+}
+
+impl Reading<'_> {
+    async fn read(mut self) -> Result<IndexPage, NoPage> {
+        let waves = self.partitions.iter().map(|(wave, _)| wave + 1).max().unwrap_or_default();
+        let start = self.last.clone();
+        loop {
+            for wave in 0..waves {
+                if let Some(missing) = self.read_wave(wave).await? {
+                    let has_come_on = !self.items.is_empty() || self.last != start;
+                    return if has_come_on { Ok(self.finish(true)) } else { Err(missing.into()) };
+                }
+            }
+            self.feeds.drop_old(|(key, _)| key.clone());
+            let is_full = self.merge();
+            if is_full || self.feeds.are_done() {
+                let ends_early = !self.feeds.are_done();
+                return Ok(self.finish(ends_early));
+            }
+            if self.deadline.remaining(self.directory.now()).is_zero() {
+                if self.last != start {
+                    return Ok(self.finish(true));
+                }
+                let why = "the page could not be read in time; ask for less, or again";
+                return Err(Error::new(Code::DeadlineExceeded, why).into());
+            }
+            if self.known.is_some() && self.is_moving {
+                self.feeds.begin_anew();
+            }
+        }
+    }
+
+    /// Reads on in those partitions of a wave of which the next entry is not known. Returns the error of those that did not answer
+    /// for now. What was answered after the lease is thrown away.
+    async fn read_wave(&mut self, wave: usize) -> Result<Option<Error>, NoPage> {
+        let (directory, store, deadline) = (self.directory, self.store, self.deadline);
+        let asks = self.feeds.dry(wave).into_iter().map(|at| self.ask(at)).collect::<Vec<_>>();
+        let requests = asks.into_iter().map(|(at, read)| async move {
+            let mut attempts = directory.attempts(deadline).at_most(MAX_ATTEMPTS);
+            let why = "a partition of the index did not answer in time";
+            let part = attempts.make(|| store.query_index(&read), why).await?;
+            Ok((at, read.limit, part, directory.now()))
+        });
+        let (requests, lease) = (requests.collect(), self.known.as_ref().map(|known| known.lease));
+        let (mut parts, mut is_overdue) = (Vec::new(), false);
+        let missing = fan_out_each(requests, |(at, asked, part, answered)| {
+            if lease.is_none_or(|lease| lease.is_live(answered)) {
+                parts.push((at, asked, part));
+            } else {
+                is_overdue = true;
+            }
+            Ok::<_, NoPage>(())
+        });
+        let missing = missing.await?;
+        if let Some(known) = self.known.as_ref().filter(|_| is_overdue) {
+            self.known = Some(renewed(directory, known, deadline).await?);
+        }
+        self.take_in(parts).await?;
+        Ok(missing)
+    }
+
+    /// The request for the next entries of a partition.
+    fn ask(&self, at: usize) -> (usize, IndexRead) {
+        let Query { range, ascending, fields, consistency, limit, .. } = self.query;
+        let wanted = usize::try_from(*limit).unwrap_or(usize::MAX).saturating_sub(self.items.len());
+        let (_, partition) = &self.partitions[at];
+        let after = self.feeds.next(at).cloned().map(|place| match partition {
+            // In an index by the table's partition key each shard has one of its own.
+            AttributeValue::String(shard) if self.known.is_some() => {
+                IndexPlace { at: shard.clone(), ..place }
+            }
+            _ => place,
+        });
+        // What has moved is seen at once. A global index has no such reads.
+        let is_strong = self.is_moving && self.index.is_local;
+        let read = IndexRead {
+            index: Arc::clone(self.index),
+            partition: partition.clone(),
+            range: range.clone(),
+            ascending: *ascending,
+            after,
+            limit: u32::try_from(self.feeds.limit(at, wanted)).unwrap_or(u32::MAX),
+            fields: fields.clone(),
+            consistency: if is_strong { Consistency::Strong } else { *consistency },
+        };
+        (at, read)
+    }
+
+    /// Takes in what was read: the entries that count.
+    async fn take_in(&mut self, parts: Vec<(usize, u32, IndexPart)>) -> Result<(), NoPage> {
+        let (mut read, mut ends) = (Vec::new(), Vec::new());
+        for (at, asked, part) in parts {
+            self.cost += Cost {
+                items_read: part.items_read,
+                consumed_rcu: part.consumed_rcu,
+                ..Cost::default()
+            };
+            self.check_order(at, &part)?;
+            let next = part.next.map(|next| {
+                let order = self.order_of(&next);
+                (next, order)
+            });
+            ends.push((at, asked, next));
+            read.extend(part.entries.into_iter().map(|entry| (at, entry)));
+        }
+        let judged = judge(self.directory, self.index, read, self.known.as_ref(), self.deadline);
+        let Judged { counting, is_moving, cost } = judged.await?;
+        self.is_moving |= is_moving;
+        self.cost += cost;
+        let mut counting = counting.into_iter().peekable();
+        for (at, asked, next) in ends {
+            let mut entries = Vec::new();
+            while let Some((_, key, mut entry)) = counting.next_if(|(of, ..)| *of == at) {
+                if let Some(fields) = &self.query.fields {
+                    entry.item = fields.project(entry.item);
+                }
+                entries.push((self.order_of(&entry.place), (key, entry)));
+            }
+            let asked = usize::try_from(asked).unwrap_or(usize::MAX);
+            self.feeds.take_in(at, asked, entries, next);
+        }
+        Ok(())
+    }
+
+    fn order_of(&self, place: &IndexPlace) -> Order {
+        let sort = self.known.is_some().then(|| place.sort.clone());
+        (place.value.clone(), sort)
+    }
+
+    /// Refuses entries that could not be merged with those of other shards.
+    fn check_order(&self, at: usize, part: &IndexPart) -> Result<(), Error> {
+        if self.known.is_none() {
+            return Ok(());
+        }
+        let mut before = self.feeds.next(at).map(|place| self.order_of(place));
+        for place in part.entries.iter().map(|entry| self.order_of(&entry.place)) {
+            if before.is_some_and(|before| self.feeds.order(&before, &place).is_ge()) {
+                let why = "index_order: the index has entries in another order than that of its sort key and the table's, so that \
+                           those of several shards cannot be merged";
+                return Err(Error::new(Code::Internal, why));
+            }
+            before = Some(place);
+        }
+        Ok(())
+    }
+
+    /// Takes entries into the page, in order, until that is full (`true`), or no partition can be said to have the next one.
+    fn merge(&mut self) -> bool {
+        let limit = usize::try_from(self.query.limit).unwrap_or(usize::MAX);
+        while let Some((at, (key, entry))) = self.feeds.peek() {
+            let is_new = !self.met.contains(key);
+            let bytes = if is_new { (self.budget.measure)(key, &entry.item) } else { 0 };
+            let fits = self.items.is_empty() || self.budget.fits(self.bytes, bytes);
+            if is_new && (self.items.len() >= limit || !fits) {
+                return true;
+            }
+            let Some((key, entry)) = self.feeds.pop(at, is_new) else { break };
+            self.last = Some(entry.place);
+            if is_new {
+                self.met.insert(key.clone());
+                self.items.push((key, entry.item));
+                self.bytes = self.bytes.saturating_add(bytes);
+            }
+        }
+        if let Some(frontier) = self.feeds.frontier() {
+            self.last = Some(frontier.clone());
+        }
+        self.items.len() >= limit
+    }
+
+    fn finish(self, ends_early: bool) -> IndexPage {
+        let last = self.last.filter(|_| ends_early).map(|last| {
+            let at = if self.known.is_some() { String::new() } else { last.at };
+            encode_place(&self.index.name, self.query, &IndexPlace { at, ..last })
+        });
+        IndexPage {
+            items: self.items,
+            cursor: last,
+            shards: u32::try_from(self.partitions.len()).unwrap_or(u32::MAX),
+            items_read: self.cost.items_read,
+            consumed_rcu: self.cost.consumed_rcu,
+            is_moving: self.is_moving,
+        }
+    }
+}
