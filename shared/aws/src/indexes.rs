@@ -5,8 +5,8 @@ use std::collections::{BTreeSet, HashMap};
 use async_trait::async_trait;
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::types::{
-    AttributeValue, IndexStatus, KeySchemaElement, KeyType, Projection, ProjectionType,
-    ReturnConsumedCapacity, ScalarAttributeType, TableDescription,
+    AttributeValue, IndexStatus, KeySchemaElement, KeyType, ProjectionType, ReturnConsumedCapacity,
+    ScalarAttributeType, TableDescription,
 };
 use dynashard_core::ports::{
     Consistency, IndexEntry, IndexPart, IndexPlace, IndexRead, IndexStore, StoreError,
@@ -167,7 +167,9 @@ fn described(table: &TableDescription, schema: &TableSchema) -> Vec<SecondaryInd
             let elements = key.iter().filter(|element| element.key_type() == of_type);
             elements.map(|element| attribute(element, table)).collect()
         };
-        let projected = projected(projection?)?;
+        let projection = projection?;
+        let projects_all = *projection.projection_type()? == ProjectionType::All;
+        let projected = || projection.non_key_attributes().iter().cloned().collect();
         let mut index = SecondaryIndex {
             name: name?.to_owned(),
             is_local: is_active.is_none(),
@@ -176,7 +178,7 @@ fn described(table: &TableDescription, schema: &TableSchema) -> Vec<SecondaryInd
             sort_key: of(&KeyType::Range),
             table_keys: [schema.partition_key_name.clone(), schema.sort_key_name.clone()],
             tells_markers: false,
-            projected,
+            projected: (!projects_all).then(projected),
         };
         index.tells_markers = index.projects(FORWARDED);
         Some(index)
@@ -196,10 +198,65 @@ fn attribute(element: &KeySchemaElement, table: &TableDescription) -> IndexAttri
     IndexAttribute { name: name.to_owned(), r#type }
 }
 
-/// What an index projects beside the keys: the inner `None` is everything.
-fn projected(projection: &Projection) -> Option<Option<BTreeSet<String>>> {
-    match projection.projection_type()? {
-        ProjectionType::All => Some(None),
-        _ => Some(Some(projection.non_key_attributes().iter().cloned().collect())),
+#[cfg(test)]
+mod tests {
+    use aws_sdk_dynamodb::types::{
+        AttributeDefinition, GlobalSecondaryIndexDescription, LocalSecondaryIndexDescription,
+        Projection,
+    };
+
+    use super::*;
+
+    fn keys(names: &[(&str, KeyType)]) -> Vec<KeySchemaElement> {
+        let element = |(name, of_type): &(&str, KeyType)| {
+            let element = KeySchemaElement::builder().attribute_name(*name);
+            element.key_type(of_type.clone()).build().expect("an element")
+        };
+        names.iter().map(element).collect()
+    }
+
+    fn projection(of: ProjectionType) -> Projection {
+        Projection::builder().projection_type(of).non_key_attributes("x").build()
+    }
+
+    #[test]
+    fn indexes_are_what_dynamodb_describes() {
+        let global = |name: &str, status: IndexStatus, key| {
+            let index = GlobalSecondaryIndexDescription::builder().index_name(name);
+            let index = index.index_status(status).set_key_schema(Some(key));
+            index.projection(projection(ProjectionType::Include)).build()
+        };
+        let local = LocalSecondaryIndexDescription::builder().index_name("local");
+        let local =
+            local.set_key_schema(Some(keys(&[("pk", KeyType::Hash), ("n", KeyType::Range)])));
+        let definitions = [("pk", "S"), ("n", "N"), ("raw", "B")].map(|(name, letter)| {
+            let definition = AttributeDefinition::builder().attribute_name(name);
+            let letter = ScalarAttributeType::from(letter);
+            definition.attribute_type(letter).build().expect("a definition")
+        });
+        let table = TableDescription::builder()
+            .set_attribute_definitions(Some(definitions.into()))
+            .local_secondary_indexes(local.projection(projection(ProjectionType::All)).build())
+            .global_secondary_indexes(global(
+                "made",
+                IndexStatus::Updating,
+                keys(&[("n", KeyType::Hash), ("raw", KeyType::Range)]),
+            ))
+            .global_secondary_indexes(global(
+                "making",
+                IndexStatus::Creating,
+                keys(&[("n", KeyType::Hash), ("pk", KeyType::Hash)]),
+            ))
+            .build();
+        let indexes = described(&table, &TableSchema::default());
+        let [made, making, local] = indexes.as_slice() else { panic!("{indexes:?}") };
+        assert!(local.is_local && local.is_active && local.is_by_collection());
+        assert!(local.projects("whatever") && local.tells_markers);
+        assert_eq!(local.sort_key, [attribute(&keys(&[("n", KeyType::Range)])[0], &table)]);
+        assert_eq!(local.sort_key[0].r#type, Some(SortKeyType::Number));
+        assert!(made.is_active && !made.is_local && !made.tells_markers);
+        assert!(made.projects("x") && made.projects("raw") && !made.projects("y"));
+        assert_eq!(made.sort_key[0].r#type, None, "it is binary");
+        assert!(!making.is_active && making.partition_key.len() == 2);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use dynashard_keys::SortKeyType;
+use dynashard_keys::{RESERVED_PREFIX, SortKeyType};
 
 use crate::model::error::{Code, Error};
 use crate::model::fields::Fields;
@@ -120,7 +120,7 @@ impl SecondaryIndex {
         let mut has = self.keys();
         has.extend(projected.iter().map(String::as_str));
         // What is the system's own is none of a client's fields.
-        let has = has.into_iter().filter(|name| !name.starts_with(dynashard_keys::RESERVED_PREFIX));
+        let has = has.into_iter().filter(|name| !name.starts_with(RESERVED_PREFIX));
         let why = format!(
             "the index {} {what}; name fields that it has: {}",
             quoted(&self.name),

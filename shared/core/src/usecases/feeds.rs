@@ -1,7 +1,7 @@
 //! The entries of several shards, each in order, as one sequence: how far each shard was read, and what is next.
 
 use std::cmp::Ordering;
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 /// Shards that are read page by page: entries of an `E`, which are in order by a `P`, and go on behind a `K`.
 ///
@@ -113,7 +113,7 @@ impl<P: Ord + Clone, K: Clone, E> Feeds<P, K, E> {
     /// Drops entries that were read where items come from, and then again where they go to, as `key` tells.
     pub fn drop_old<T: Ord>(&mut self, key: impl Fn(&E) -> T) {
         let new = self.feeds.iter().filter(|feed| feed.wave > 0).flat_map(|feed| &feed.entries);
-        let new = new.map(|(_, entry)| key(entry)).collect::<std::collections::BTreeSet<_>>();
+        let new = new.map(|(_, entry)| key(entry)).collect::<BTreeSet<_>>();
         for feed in self.feeds.iter_mut().filter(|feed| feed.wave == 0 && !new.is_empty()) {
             feed.entries.retain(|(_, entry)| !new.contains(&key(entry)));
         }
@@ -134,7 +134,7 @@ impl<P: Ord + Clone, K: Clone, E> Feeds<P, K, E> {
         (!self.feeds.iter().any(is_behind)).then_some((at, entry))
     }
 
-    /// Takes the next entry of a shard, which [`Feeds::peek`] has shown. It `counts` if it is no repetition.
+    /// Takes the next entry of a shard, which [`Feeds::peek`] has shown. It `counts` unless it is a repetition.
     pub fn pop(&mut self, at: usize, counts: bool) -> Option<E> {
         let feed = &mut self.feeds[at];
         feed.brought += usize::from(counts);

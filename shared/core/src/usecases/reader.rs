@@ -218,8 +218,10 @@ impl Reader {
             let consumed_rcu = page.as_ref().map(|page| page.consumed_rcu);
             self.answered(partition, None, Access::Query, consumed_rcu).await;
         }
-        if page.as_ref().is_err_and(|error| error.code() == Code::RequestRejected) {
-            // It may have been for what has become of the index.
+        // It may be for what has become of the index.
+        let is_of_another =
+            |error: &Error| matches!(error.code(), Code::RequestRejected | Code::CorruptData);
+        if page.as_ref().is_err_and(is_of_another) {
             self.indexes.forget();
             self.index(&index.name, deadline).await?;
         }

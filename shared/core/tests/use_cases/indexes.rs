@@ -7,8 +7,8 @@ use std::sync::Arc;
 use dynashard_core::ports::{Consistency, SortRange};
 use dynashard_core::query::{PageBudget, Query};
 use dynashard_core::{
-    AttributeValue, Attributes, Code, CollectionMetadata, Error, Generation, IndexAttribute,
-    IndexPage, Phase, Reader, SecondaryIndex, StoredItem, TableSchema, Version,
+    AttributeValue, Attributes, Code, CollectionMetadata, Error, Fields, Generation,
+    IndexAttribute, IndexPage, Phase, Reader, SecondaryIndex, StoredItem, TableSchema, Version,
 };
 use dynashard_keys::{
     ItemKey, Number, PartitionKey, PhysicalKey, Placement, ShardId, SortKey, SortKeyType,
@@ -226,7 +226,7 @@ fn an_index_by_another_attribute_shows_logical_keys_and_each_item_once() {
                 assert!(page.items.iter().all(|(_, item)| item.version == Version::new(1)));
                 let is_of_ewr = |key: &ItemKey| key.partition == partition();
                 let others = page.items.iter().filter(|(key, _)| !is_of_ewr(key));
-                assert_eq!(others.map(|(key, _)| key.clone()).collect::<Vec<_>>(), [other.clone()]);
+                assert!(others.map(|(key, _)| key).eq([&other]));
                 let mut found = page
                     .items
                     .iter()
@@ -269,7 +269,7 @@ fn what_an_index_does_not_tell_the_table_does() {
     world.memory.place(&home(&name(moved), 2), item(moved, 1));
     world.memory.place(&home(&name(moved), 4), item(moved, 1));
     let (index, query) = of("keys", "EWR");
-    let fields = dynashard_core::Fields::new(["sk".to_owned()]).expect("fields");
+    let fields = Fields::new(["sk".to_owned()]).expect("fields");
     for limit in [1, 1_000] {
         let query = Query { fields: Some(fields.clone()), limit, ..query.clone() };
         let found = walk(&world, &index, &query);
@@ -312,7 +312,7 @@ fn items_ahead_of_the_metadata_have_it_be_read_again() {
 fn what_cannot_be_read_is_refused_before_anything_is() {
     let world = laid_out(2);
     let reader = world.reader();
-    let fields = |name: &str| Some(dynashard_core::Fields::new([name.to_owned()]).expect("fields"));
+    let fields = |name: &str| Some(Fields::new([name.to_owned()]).expect("fields"));
     let all = Query::all(PartitionKey::new("DE").expect("a key"));
     let text = SortRange::BeginsWith("a".to_owned());
     let cursor = read(&world, &reader, "by-country", &Query { limit: 1, ..all.clone() });
@@ -359,18 +359,16 @@ fn an_index_that_has_gone_is_looked_for_once_more() {
 fn only_what_is_asked_for_is_returned() {
     let world = laid_out(4);
     let (index, query) = of("by-country", "DE");
-    let fields = Some(dynashard_core::Fields::new(["country".to_owned()]).expect("fields"));
+    let fields = Some(Fields::new(["country".to_owned()]).expect("fields"));
     let page = read(&world, &world.reader(), &index, &Query { fields, ..query }).expect("a page");
     assert!(page.items.iter().all(|(_, item)| item.attributes.keys().eq(["country"])));
 }
 
-/// An item, where it lies: its rank, its shard before and after, and whether it was put past what is at the old home.
-type Laid = (u64, bool, bool);
-
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// However items are on their way, and however pages of the store end.
+    /// However items are on their way, each with its rank, whether it has moved, and whether it was put past what is at the old home;
+    /// and however pages of the store end.
     #[test]
     fn an_index_by_collection_is_exact_while_items_move(
         items in prop::collection::vec((0..4_u64, any::<bool>(), any::<bool>()), 1..40),
@@ -388,7 +386,6 @@ proptest! {
         };
         let place = |at: &PhysicalKey, item| world.memory.place(at, item);
         for (n, (rank, has_moved, was_put_past)) in items.iter().copied().enumerate() {
-            let _: Laid = (rank, has_moved, was_put_past);
             let (old, new) = (home(&name(n), from), home(&name(n), to));
             if old == new || has_moved || was_put_past {
                 place(&new, of_rank(rank, 1));
