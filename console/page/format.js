@@ -56,7 +56,7 @@ export const DIAGNOSES = {
   hot_key: ["Hot key", "It is asked for more writes than its shards take."],
   hot_reads: ["Hot reads", "It is asked for more reads than its shards take."],
   ramp: ["Ramp", "Its load rises steadily and will soon be more than its shards take."],
-  hot_item: ["Hot item", "One item has most of the load, and an item lies in one shard. Make it a counter, split it, or cache its reads."],
+  hot_item: ["Hot item", "One item has most of the load, and an item lies in one shard. Make it a counter, split it, or keep it for reads (ItemCacheSecs)."],
   hot_queries: ["Hot queries", "Queries have most of the load, and each reads every shard. Query less, or cache."],
   neighbour: ["Neighbour", "Another key in the same partition is hot. DynamoDB separates the two."],
   table_capacity: ["Table capacity", "The provisioned capacity of the table is used up. More shards do not help."],

@@ -15,7 +15,7 @@ use std::time::Duration;
 use aws_sdk_dynamodb::Client as DynamoDb;
 use aws_sdk_dynamodb::types::AttributeValue;
 use bytes::Bytes;
-use http::{Request, Response};
+use http::{HeaderMap, Request, Response};
 use http_body_util::{BodyExt, Full};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
@@ -140,10 +140,16 @@ pub struct Answer {
     pub etag: Option<String>,
     pub content_type: Option<String>,
     pub retry_after: Option<String>,
+    pub headers: HeaderMap,
     pub body: String,
 }
 
 impl Answer {
+    /// A header's value.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name).and_then(|value| value.to_str().ok())
+    }
+
     pub fn json(&self) -> Value {
         serde_json::from_str(&self.body).unwrap_or_else(|e| panic!("{e}: {self:?}"))
     }
@@ -384,7 +390,8 @@ pub fn send_to(
     let (etag, content_type) = (header("etag"), header("content-type"));
     let retry_after = header("retry-after");
     let status = answer.status().as_u16();
-    Answer { status, etag, content_type, retry_after, body: answer.into_body() }
+    let headers = answer.headers().clone();
+    Answer { status, etag, content_type, retry_after, headers, body: answer.into_body() }
 }
 
 impl Drop for LocalStack {

@@ -6,6 +6,7 @@ mod common;
 
 mod adopt;
 mod auth;
+mod caches;
 mod client;
 mod console;
 mod counters;

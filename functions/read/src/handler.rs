@@ -41,7 +41,7 @@ impl ReadHandler {
         params.finish()?;
         let preconditions = headers::ReadPreconditions::of(request)?;
         let got = self.reader.get(&key, fields.as_ref(), consistency, deadline).await?;
-        let Got { item, items_read, consumed_rcu, consumed_wcu } = got;
+        let Got { item, items_read, consumed_rcu, consumed_wcu, age } = got;
         let format = headers::answer_format(request);
         let schema = self.schema();
         let (partition, sort) = (&key.partition, &key.sort);
@@ -56,6 +56,15 @@ impl ReadHandler {
             .with_etag(item.version)
             .with_header(headers::ITEMS_READ, items_read.to_string())
             .with_header(headers::CONSUMED_RCU, consumed_rcu.to_string());
+        let response = match (self.reader.directory().settings().item_cache, age) {
+            (None, _) => response,
+            // What is to be current is not to come from a cache in front of the API, either.
+            (Some(_), None) => response.uncacheable(),
+            // Others might not be granted the key.
+            (Some(cache), Some(age)) => {
+                response.cacheable(cache.term, age, request.granted.are_ruled())
+            }
+        };
         if consumed_wcu == 0.0 {
             return Ok(response);
         }

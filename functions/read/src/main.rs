@@ -13,7 +13,8 @@ async fn main() -> ExitCode {
     dynashard_lambda::start(async |config| {
         let metrics = config.metrics();
         let admission = config.admission.clone();
-        let reader = config.connect_reader().await;
+        // The SDK's futures are large.
+        let reader = Box::pin(config.connect_reader()).await;
         let handler = ReadHandler::new(reader, admission);
         Box::pin(dynashard_lambda::serve_requests(handler, metrics)).await
     })

@@ -2,6 +2,7 @@
 
 mod activity;
 mod bad_input;
+mod caches;
 mod contract;
 mod fields;
 mod fuzz;

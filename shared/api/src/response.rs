@@ -1,6 +1,7 @@
 //! Answers.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use dynashard_core::{Code, Version};
 use serde::Serialize;
@@ -78,6 +79,22 @@ impl Response {
     #[must_use]
     pub fn with_etag(self, version: Version) -> Self {
         self.with_header("etag", format!("\"{:016x}\"", version.get()))
+    }
+
+    /// The answer as one that caches of HTTP may give in its place while it is younger than `term`; by now it has this age (RFC 9111).
+    /// One that is private goes to the caller alone. They do not mix up the formats of an item.
+    #[must_use]
+    pub fn cacheable(self, term: Duration, age: Duration, is_private: bool) -> Self {
+        let private = if is_private { "private, " } else { "" };
+        self.with_header("cache-control", format!("{private}max-age={}", term.as_secs()))
+            .with_header("age", age.as_secs().to_string())
+            .with_header("vary", "accept")
+    }
+
+    /// The answer as one that holds for this moment only.
+    #[must_use]
+    pub fn uncacheable(self) -> Self {
+        self.with_header("cache-control", "no-store")
     }
 
     /// The answer to a client that is to come back, at another time than others are.

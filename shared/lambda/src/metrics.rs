@@ -128,7 +128,7 @@ names! {
     /// Throttled collections of which one item has most of the demand, or as much as a partition takes. It and the
     /// next three are counted at each alarm, and about once a minute in each environment of the writer.
     HotItems, "`ScaleFunction`, `WriteFunction`",
-        "Make it a counter if its writes add to a number, split it into several, or cache its reads: more shards do not help";
+        "Make it a counter if its writes add to a number, split it into several, or keep it for reads (`ItemCacheSecs`): more shards do not help";
     /// Collections of which reads are throttled, mostly those of queries.
     HotQueries, "`ScaleFunction`",
         "Query smaller ranges, or cache them: more shards make queries dearer";

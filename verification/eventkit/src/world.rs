@@ -1,8 +1,10 @@
+use std::time::Duration;
+
 use dynashard_api::json::{self, Format};
 use dynashard_core::ports::{self, ItemStore};
 use dynashard_core::{
-    CollectionMetadata, Directory, Generation, IndexAttribute, SecondaryIndex, Settings,
-    StoredItem, Version,
+    CollectionMetadata, Directory, Generation, IndexAttribute, ItemCacheLimits, SecondaryIndex,
+    Settings, StoredItem, Version,
 };
 use dynashard_keys::{
     ItemKey, PartitionKey, PhysicalKey, Placement, ShardCount, ShardId, SortKey, SortKeyType,
@@ -48,6 +50,14 @@ impl World {
         let (store, heat) = (Faulty::new(memory.clone()), MemoryHeat::new());
         let capacity = MemoryCapacity::new(clock.clone());
         Self { clock, memory, store, heat, capacity, admission: Admission::default(), settings }
+    }
+
+    /// [`World::of_flights`] where environments keep items for so long.
+    pub fn of_kept_flights(term: Duration) -> Self {
+        let item_cache = Some(ItemCacheLimits { term, bytes: 1 << 20 });
+        let mut world = Self::of_flights();
+        world.settings.item_cache = item_cache;
+        world
     }
 
     /// [`World::of_flights`] where `KeyGrants` grants each tenant the collection of its name and those below it, and the

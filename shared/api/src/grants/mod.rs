@@ -147,6 +147,11 @@ impl GrantedKeys {
         self.0.as_ref().is_none_or(|patterns| patterns.iter().any(is_any))
     }
 
+    /// Whether rules say which partition keys this caller may touch.
+    pub const fn are_ruled(&self) -> bool {
+        self.0.is_some()
+    }
+
     /// Refuses a partition key that the caller may not touch. Whether anything lies under it plays no part.
     pub fn check(&self, partition: &PartitionKey) -> Result<(), Problem> {
         if self.0.is_none() || self.granting(partition).is_some() {

@@ -6,7 +6,8 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use dynashard_core::{
-    PartitionLimits, RequestDates, ScalingMode, ScalingPolicy, Settings, ShrinkPolicy, TableSchema,
+    ItemCacheLimits, PartitionLimits, RequestDates, ScalingMode, ScalingPolicy, Settings,
+    ShrinkPolicy, TableSchema,
 };
 use dynashard_keys::{Placement, RESERVED_PREFIX, Separator, ShardCount, SortKeyType};
 
@@ -24,6 +25,12 @@ pub const LONGEST_SIGNATURE_AGE: Duration = Duration::from_secs(270);
 /// The shortest and the longest time for which DynamoDB is known to take a signature (AWS Identity and Access Management
 /// User Guide, "Troubleshoot Signature Version 4 signed requests for AWS APIs": 15 minutes at the most).
 pub const WINDOWS: [Duration; 2] = [Duration::from_mins(5), Duration::from_mins(15)];
+
+/// The longest `ItemCacheSecs`, which is the parameter's maximum.
+const LONGEST_ITEM_CACHE_SECS: u64 = 3_600;
+
+/// The largest `ItemCacheMegabytes`, which is the parameter's maximum: half of the largest memory of a function.
+const LARGEST_ITEM_CACHE_MEGABYTES: u64 = 5_120;
 
 /// What age and H together have beyond the window: a minute, since the clocks of those who sign and of those who check may
 /// differ, and half a minute more where writes are dated back, since what passes between the check of a date and the
@@ -123,6 +130,7 @@ pub fn read_settings<F: Fn(&str) -> Option<String>>(variables: &Variables<F>) ->
     let grow_keys = variables.keep(variables.parsed("GROW_KEYS"));
     let ttl_attribute = variables.keep(ttl_attribute(variables, schema.as_ref()));
     let mover_wcu = variables.keep(variables.parsed("MOVER_WRITE_UNITS"));
+    let item_cache = variables.keep(item_cache(variables));
     Some(Settings {
         placement: placement?,
         lease_term: Duration::from_secs(lease_secs?),
@@ -146,8 +154,26 @@ pub fn read_settings<F: Fn(&str) -> Option<String>>(variables: &Variables<F>) ->
         },
         partition: PartitionLimits { write_units: write_units?, read_units: read_units? },
         schema: schema?,
+        item_cache: item_cache?,
         ..defaults
     })
+}
+
+/// What is kept of items that were read. It is nothing in functions that read none, which do not have the variables, and in stacks
+/// that were deployed before there were such parameters.
+fn item_cache<F: Fn(&str) -> Option<String>>(
+    variables: &Variables<F>,
+) -> Result<Option<ItemCacheLimits>, ConfigError> {
+    let between = |name, least: u64, most: u64| {
+        let value = variables.parsed_or(name, least)?;
+        let problem = || format!("is {value}; it must be between {least} and {most}");
+        let is_allowed = (least..=most).contains(&value);
+        is_allowed.then_some(value).ok_or_else(|| ConfigError::new(name, problem()))
+    };
+    let secs = between("ITEM_CACHE_SECS", 0, LONGEST_ITEM_CACHE_SECS)?;
+    let megabytes = between("ITEM_CACHE_MEGABYTES", 1, LARGEST_ITEM_CACHE_MEGABYTES)?;
+    let limits = ItemCacheLimits { term: Duration::from_secs(secs), bytes: megabytes << 20 };
+    Ok((secs > 0).then_some(limits))
 }
 
 /// The names and types of the key, if they are right.

@@ -182,7 +182,9 @@ impl Decision {
             Access::Write => {
                 "if its writes add to a number, make it a counter (POST /counter); otherwise split it into several"
             }
-            Access::Get | Access::Query => "split it into several, or cache its reads",
+            Access::Get | Access::Query => {
+                "keep it in the item cache (ItemCacheSecs) for reads that need not be strong, or split it into several"
+            }
         }
     }
 

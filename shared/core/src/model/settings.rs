@@ -39,6 +39,17 @@ pub struct Settings {
     pub shrink: ShrinkPolicy,
     /// What one partition takes.
     pub partition: PartitionLimits,
+    /// What is kept of items that were read, if anything is.
+    pub item_cache: Option<ItemCacheLimits>,
+}
+
+/// How long items that were read are kept for others who read them, and how many.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ItemCacheLimits {
+    /// A read shows an item as it was so long before the read began, at most.
+    pub term: Duration,
+    /// The memory that they take, about.
+    pub bytes: u64,
 }
 
 impl Default for Settings {
@@ -58,6 +69,7 @@ impl Default for Settings {
             scaling: ScalingPolicy::default(),
             shrink: ShrinkPolicy::default(),
             partition: PartitionLimits::default(),
+            item_cache: None,
         }
     }
 }

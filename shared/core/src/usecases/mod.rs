@@ -1,6 +1,6 @@
 //! What clients, operators and the schedule ask for, done through the ports.
 //!
-//! - [`writer`] and [`reader`] are what clients see: [`mod@write`] puts, patches and deletes, [`read`] gets, [`read_native`] gets in DynamoDB's own words, [`query`] reads pages, [`index`] those of indexes, [`batch`]
+//! - [`writer`] and [`reader`] are what clients see: [`mod@write`] puts, patches and deletes, [`read`] gets, [`item_cache`] keeps what was got, [`read_native`] gets in DynamoDB's own words, [`query`] reads pages, [`index`] those of indexes, [`batch`]
 //!   does many at once, [`counter`] adds up, [`collection`] says how a collection is. [`settle`] is what each of them and the mover does to an item that changes its home.
 //! - [`context`] is what all of them stand on, [`records`] reads and changes the records of the metadata table, and [`main_table`] asks
 //!   for what holds of the main table as a whole. [`directory`] is what is known of collections, and for how long. [`retry`] says what is sent again, [`fan_out`] asks several
@@ -22,6 +22,7 @@ pub(crate) mod directory;
 pub(crate) mod fan_out;
 pub(crate) mod feeds;
 pub(crate) mod index;
+pub(crate) mod item_cache;
 pub(crate) mod main_table;
 pub(crate) mod meter;
 pub(crate) mod native;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use dynashard_keys::{ItemKey, PartitionKey, ShardId};
 use futures_util::future::join_all;
@@ -22,6 +23,7 @@ use crate::usecases::counter::{CounterValue, sum};
 use crate::usecases::directory::Directory;
 use crate::usecases::index;
 use crate::usecases::index::{IndexPage, KnownIndexes};
+use crate::usecases::item_cache::{ItemCache, Shown};
 use crate::usecases::meter::Incoming;
 use crate::usecases::query::cursor::Cursor;
 use crate::usecases::query::{PageBudget, Query, QueryPage, read_page};
@@ -34,6 +36,7 @@ pub struct Reader {
     directory: Arc<Directory>,
     watch: Watch,
     indexes: KnownIndexes,
+    cache: Option<ItemCache>,
 }
 
 /// One item, and what finding it cost.
@@ -48,6 +51,9 @@ pub struct Got {
     /// The write units that it reported for moving the item, which a strongly consistent read found
     /// before the mover did.
     pub consumed_wcu: f64,
+    /// How long ago the item was so, at most, where items are kept for reads such as this one. `None` of an item as it is now, or
+    /// where none are kept.
+    pub age: Option<Duration>,
 }
 
 impl Reader {
@@ -55,7 +61,8 @@ impl Reader {
     pub fn new(directory: impl Into<Arc<Directory>>) -> Self {
         let directory = directory.into();
         let watch = Watch::new(None, directory.settings().partition);
-        Self { directory, watch, indexes: KnownIndexes::default() }
+        let cache = directory.settings().item_cache.map(ItemCache::new);
+        Self { directory, watch, indexes: KnownIndexes::default(), cache }
     }
 
     /// Reports to `telemetry` what cannot be written into the ledgers.
@@ -73,7 +80,8 @@ impl Reader {
     /// Reads one item. A calculated placement asks one shard; a random one asks all of them.
     ///
     /// While a reshard moves items both homes are read strongly, whatever was asked for. A read that is to be
-    /// strongly consistent also moves what it finds at the old home alone (invariant I31).
+    /// strongly consistent also moves what it finds at the old home alone (invariant I31). Another one may be shown what was read for
+    /// others, where the settings have an `item_cache`.
     pub async fn get(
         &self,
         key: &ItemKey,
@@ -81,18 +89,44 @@ impl Reader {
         consistency: Consistency,
         deadline: Deadline,
     ) -> Result<Got, Error> {
-        let directory = &self.directory;
-        let lookup = Lookup { directory, key, fields, consistency, deadline };
+        let cache = self.cache.as_ref().filter(|_| consistency == Consistency::Eventual);
+        let (item, cost, age) = match cache {
+            None => {
+                let (item, cost) = self.look_up(key, fields, consistency, deadline).await?;
+                (item, cost, None)
+            }
+            Some(cache) => {
+                // What others are to be shown is the whole item. The future is large, and most are shown what is kept.
+                let read = || Box::pin(self.look_up(key, None, consistency, deadline));
+                let shown = cache.get(key, self.directory.clock(), deadline, read).await?;
+                let Shown { item, cost, age } = shown;
+                let item = item.map(|item| match fields {
+                    Some(fields) => fields.project(item),
+                    None => item,
+                });
+                (item, cost, Some(age))
+            }
+        };
+        let absent = || Error::new(Code::ItemNotFound, "the item does not exist");
+        let (item, Cost { items_read, consumed_rcu, consumed_wcu }) =
+            (item.ok_or_else(absent)?, cost);
+        Ok(Got { item, items_read, consumed_rcu, consumed_wcu, age })
+    }
+
+    /// Looks for an item in the tables.
+    async fn look_up(
+        &self,
+        key: &ItemKey,
+        fields: Option<&Fields>,
+        consistency: Consistency,
+        deadline: Deadline,
+    ) -> Result<(Option<StoredItem>, Cost), Error> {
+        let lookup = Lookup { directory: &self.directory, key, fields, consistency, deadline };
         self.arrived(&key.partition, Some(key), Access::Get);
         let looked_up = lookup.find().await;
         let consumed_rcu = looked_up.as_ref().map(|(_, cost)| cost.consumed_rcu);
         self.answered(&key.partition, Some(key), Access::Get, consumed_rcu).await;
-        match looked_up? {
-            (Some(item), Cost { items_read, consumed_rcu, consumed_wcu }) => {
-                Ok(Got { item, items_read, consumed_rcu, consumed_wcu })
-            }
-            (None, _) => Err(Error::new(Code::ItemNotFound, "the item does not exist")),
-        }
+        looked_up
     }
 
     /// Reads one item in DynamoDB's own words.

@@ -12,6 +12,7 @@ mod growth;
 mod heat;
 mod held;
 mod indexes;
+mod item_cache;
 mod look;
 mod model;
 mod mover;

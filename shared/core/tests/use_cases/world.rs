@@ -198,6 +198,11 @@ impl World {
         self.memory.place_ledger(&partition(), LedgerKind::Heat, ledger);
     }
 
+    /// Waits for so long.
+    pub(crate) async fn pause(&self, time: Duration) {
+        self.clock.sleep(time).await;
+    }
+
     /// An event that advances the clock.
     pub(crate) fn passing(&self, time: Duration) -> impl FnOnce() + Send + use<> {
         let clock = self.clock.clone();

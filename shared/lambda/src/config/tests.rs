@@ -2,7 +2,7 @@ use std::collections::BTreeSet;
 
 use std::time::Duration;
 
-use dynashard_core::{CapacityPolicy, CapacityScaling};
+use dynashard_core::{CapacityPolicy, CapacityScaling, ItemCacheLimits};
 
 use super::*;
 
@@ -179,6 +179,34 @@ fn a_stack_without_the_parameters_admits_what_the_api_lets_in() {
     assert_eq!(with("KEY_GRANTS", "").expect("complete").admission, Admission::default());
     let config = with("KEY_GRANTS", "*={tenant}/*").expect("complete");
     assert_ne!(config.admission.grants, Grants::default());
+}
+
+#[test]
+fn kept_items_leave_a_function_half_of_its_memory() {
+    let with = |secs: &'static str, megabytes: &'static str, memory: &'static str| {
+        Config::from_variables(|asked| match asked {
+            "ITEM_CACHE_SECS" => Some(secs.to_owned()),
+            "ITEM_CACHE_MEGABYTES" => Some(megabytes.to_owned()),
+            "AWS_LAMBDA_FUNCTION_MEMORY_SIZE" => Some(memory.to_owned()),
+            asked => variable(asked),
+        })
+    };
+    let kept = with("5", "256", "512").expect("half").settings.item_cache;
+    let limits = ItemCacheLimits { term: Duration::from_secs(5), bytes: 256 << 20 };
+    assert_eq!(kept, Some(limits));
+    assert_eq!(with("0", "5120", "512").expect("nothing is kept").settings.item_cache, None);
+    for (secs, megabytes, name, part) in [
+        ("5", "257", "ITEM_CACHE_MEGABYTES", "ItemCacheMegabytes to at most 256"),
+        ("5", "257", "ITEM_CACHE_MEGABYTES", "MemorySize to at least 514"),
+        ("5", "0", "ITEM_CACHE_MEGABYTES", "is 0; it must be between 1 and 5120"),
+        ("3601", "64", "ITEM_CACHE_SECS", "is 3601; it must be between 0 and 3600"),
+        ("-1", "64", "ITEM_CACHE_SECS", "is wrong"),
+        ("5s", "64", "ITEM_CACHE_SECS", "is wrong"),
+    ] {
+        let errors = with(secs, megabytes, "512").expect_err(part);
+        let error = only(&errors);
+        assert!(error.name() == name && error.problem().contains(part), "{error}");
+    }
 }
 
 #[test]
