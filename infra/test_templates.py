@@ -179,6 +179,7 @@ class Parameters(unittest.TestCase):
             (APPLICATION, {"RequestLifetimeSecs": "360"}, "RequestLifetimeVerified"),
             (APPLICATION, {"CapacityScaling": "function"}, "CapacityScaling"),
             (APPLICATION, {"ExistingMainTable": "Orders", "BillingMode": "PROVISIONED"}, "BillingMode"),
+            (APPLICATION, {"ReadReplicas": "1", "BillingMode": "PROVISIONED"}, "ReadReplicas"),
             (APPLICATION, {"ExistingMainTable": "Orders", "DenyOtherWriters": "on"}, "DenyOtherWriters"),
             (APPLICATION, {"ExistingMetadataTable": "Orders-metadata", "ExistingMetadataStreamArn": stream, "DenyOtherWriters": "on"}, "DenyOtherWriters"),
             (APPLICATION, {"ExistingMetadataTable": "Orders-metadata"}, "ExistingMetadataStreamArn"),
@@ -403,7 +404,8 @@ class DeployRole(unittest.TestCase):
         "AWS::Partition": "aws", "AWS::AccountId": "123456789012", "AWS::Region": "eu-west-1", "AWS::URLSuffix": "amazonaws.com",
         "AWS::NoValue": None, "ApplicationStackName": "shop", "Repository": "example/flights", "RepositoryOwnerId": "5",
         "RepositoryId": "7", "Environment": "prod", "ProviderIsNew": False, "ProviderArn": "arn:aws:iam::123456789012:oidc-provider/x",
-        "SubjectHasNumbers": True, "OtherTablesAreNamed": True, "OtherTableArns": ["arn:aws:dynamodb:eu-west-1:123456789012:table/Orders"],
+        "SubjectHasNumbers": True, "OtherTablesAreNamed": True,
+        "OtherTableArns": [f"arn:aws:dynamodb:eu-west-1:123456789012:table/Orders{part}" for part in ("", "/index/replica-*")],
         "Boundary": "arn:aws:iam::123456789012:policy/boundary", "ExecutionRole.Arn": "arn:aws:iam::123456789012:role/execution",
     }
 

@@ -298,6 +298,7 @@ fn first_of_shard(partition: PhysicalPartitionKey, limit: u32) -> ShardQuery {
         limit,
         fields: None,
         consistency: Consistency::Eventual,
+        replica: None,
     }
 }
 

@@ -167,6 +167,22 @@ fn regression_a_new_table_was_taken_for_one_that_takes_any_load() {
 }
 
 #[test]
+fn read_replicas_are_paid_for() {
+    let figures = "--writes-per-second 100 --item-bytes 1024 --months 1";
+    let of = |more: &str| planned(&format!("{figures} {more}"))["later"]["cost"].clone();
+    let (alone, two) = (of(""), of("--read-replicas 2"));
+    let usd = |cost: &Value, name: &str| cost[name].as_f64().expect("dollars");
+    for name in ["on_demand_usd", "storage_usd"] {
+        let times = usd(&two, name) / usd(&alone, name);
+        assert!((times - 3.0).abs() < 1e-9, "{name}: {times} times");
+    }
+    let more = usd(&two, "replicas_usd");
+    let figures = format!("{figures} --read-replicas 2");
+    let said = plan(&figures.split_whitespace().collect::<Vec<_>>()).stdout;
+    assert!(more > 0.0 && said.contains("Read replicas: 2 take $"), "{said}");
+}
+
+#[test]
 fn regression_queries_that_no_number_of_shards_carries_were_given_one() {
     let flood = "--queries-per-second 10000 --items-per-query 1 --item-bytes 100";
     let advice = planned(flood)["advice"].clone();

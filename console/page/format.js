@@ -63,6 +63,7 @@ export const DIAGNOSES = {
   account_limit: ["Account limit", "The account's quota is reached. Ask AWS for more."],
   max_on_demand: ["Maximum on demand", "The table's maximum on-demand throughput is reached. Raise it."],
   index: ["Index", "An index of the table throttles."],
+  replica: ["Read replica", "A read replica of the table is at a limit of its own."],
   unknown_limit: ["Unknown limit", "DynamoDB does not say which limit is reached."],
   cooled_down: ["Cooled down", "It was asked for far less than its shards take."],
 };

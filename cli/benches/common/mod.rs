@@ -41,12 +41,14 @@ pub fn workspace() -> Result<&'static Path, Failure> {
     Ok(Path::new(env!("CARGO_MANIFEST_DIR")).parent().ok_or("no workspace")?)
 }
 
-/// A stack of this checkout on free ports, with release builds of the functions.
+/// A stack of this checkout on free ports, with release builds of the functions, unless the benchmark is none itself: then it only
+/// shows that it runs.
 pub async fn stack_options() -> Result<StackOptions, Failure> {
     let workspace = workspace()?;
     let source = TemplateSource::Path(workspace.join("template.yaml"));
     let template = load_template(&source, &[])?;
-    let functions = Functions::Built(build_functions(&template, workspace, true).await?);
+    let functions =
+        Functions::Built(build_functions(&template, workspace, !cfg!(debug_assertions)).await?);
     Ok(StackOptions::new(source, functions))
 }
 

@@ -174,6 +174,7 @@ pub(super) async fn count_shards(
             limit: MAX_LIMIT,
             fields: None,
             consistency: Consistency::Strong,
+            replica: None,
         };
         let mut live = 0;
         loop {

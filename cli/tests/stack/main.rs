@@ -20,6 +20,7 @@ mod local;
 mod metrics;
 mod operator;
 mod permissions;
+mod replicas;
 mod series;
 mod settings;
 mod streams;

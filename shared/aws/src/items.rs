@@ -408,6 +408,7 @@ impl ItemStore for DynamoItemStore {
             .client
             .query()
             .table_name(&self.table)
+            .set_index_name(query.replica.map(|replica| replica.to_string()))
             .key_condition_expression(condition.text)
             .set_projection_expression(projection.text)
             .set_expression_attribute_names(Some(condition.names))

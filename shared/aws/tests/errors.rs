@@ -194,6 +194,7 @@ impl Stores {
             limit: 1,
             fields: None,
             consistency: Consistency::Strong,
+            replica: None,
         };
         self.items.query(&query).await
     }

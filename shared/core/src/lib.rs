@@ -55,6 +55,7 @@ pub use model::pinned::{Owner, Pinned, PinnedTime};
 pub use model::policy::{
     Access, Hindrance, PartitionLimits, ScalingMode, ScalingPolicy, ShrinkPolicy, UnknownMode,
 };
+pub use model::replica::Replica;
 pub use model::reshard::{
     Claim, Job, LaneKey, MAX_UNMOVABLE, Progress, ServerTime, ShardRange, Waits,
 };

@@ -107,8 +107,8 @@ impl Advice {
         }
         if carried && later.hottest_key.read_units > one.read_units {
             reasons.push(format!(
-                "In month {} the hottest key is read with {} read units a second, and a partition gives {}: a cache takes reads \
-                 off it without any shards.",
+                "In month {} the hottest key is read with {} read units a second, and a partition gives {}: a cache \
+                 (ItemCacheSecs) or read replicas (ReadReplicas) take reads off it without any shards.",
                 later.month,
                 number(later.hottest_key.read_units),
                 number(one.read_units)

@@ -97,19 +97,36 @@ pub struct Month {
     pub provisioned_usd: f64,
     /// The storage, in either case.
     pub storage_usd: f64,
+    /// What of the first and the third is that of read replicas.
+    pub replicas_usd: f64,
 }
 
 impl Month {
-    /// A month of this load.
-    pub fn of(average: Throughput, peak: Throughput, bytes: f64, prices: &Prices) -> Self {
-        let units = average * SECONDS_OF_A_MONTH;
+    /// A month of this load. Each of the read replicas is written as the table is, and holds as much.
+    pub fn of(
+        average: Throughput,
+        peak: Throughput,
+        bytes: f64,
+        read_replicas: u32,
+        prices: &Prices,
+    ) -> Self {
+        let replicas = f64::from(read_replicas);
+        let written = |units: Throughput| Throughput {
+            write_units: units.write_units * (1.0 + replicas),
+            ..units
+        };
+        let (units, peak) = (written(average) * SECONDS_OF_A_MONTH, written(peak));
+        let stored_usd = bytes / GB * prices.gb_month;
+        let of_a_replica =
+            prices.of_units(0.0, average.write_units * SECONDS_OF_A_MONTH) + stored_usd;
         // Whole units are provisioned, and at least one of each kind.
         let provisioned = |units: f64| float(crate::at_least_one(units)) * HOURS_OF_A_MONTH;
         Self {
             on_demand_usd: prices.of_units(units.read_units, units.write_units),
             provisioned_usd: provisioned(peak.read_units) * prices.read_unit_hour
                 + provisioned(peak.write_units) * prices.write_unit_hour,
-            storage_usd: bytes / GB * prices.gb_month,
+            storage_usd: stored_usd * (1.0 + replicas),
+            replicas_usd: of_a_replica * replicas,
         }
     }
 }
@@ -141,11 +158,19 @@ pub struct Reshard {
 }
 
 impl Reshard {
-    /// A growth from `from` to `to` shards of a collection with so many items.
-    pub fn of(items: f64, item_bytes: u32, (from, to): (u32, u32), prices: &Prices) -> Self {
+    /// A growth from `from` to `to` shards of a collection with so many items, in a table with so many read replicas.
+    pub fn of(
+        items: f64,
+        item_bytes: u32,
+        read_replicas: u32,
+        (from, to): (u32, u32),
+        prices: &Prices,
+    ) -> Self {
         let moved = items * (1.0 - f64::from(from) / f64::from(to.max(from)));
         let units = f64::from(write_units_of_item(item_bytes));
-        let write_units = moved * (4.0 * units + 1.0);
+        // A replica takes a plain write for each half of the transaction.
+        let of_replica = 2.0 * units + 1.0;
+        let write_units = moved * (4.0 * units + 1.0 + f64::from(read_replicas) * of_replica);
         let read_units = 2.0 * items * f64::from(item_bytes) / 4_096.0;
         let per_sec = most_moves_per_sec(&Settings::default(), from, to, 0.0);
         Self {
@@ -162,9 +187,8 @@ impl Reshard {
 mod tests {
     use super::*;
 
-    #[test]
-    fn regression_many_sources_were_moved_faster_than_the_mover_may() {
-        let prices = Prices {
+    fn free() -> Prices {
+        Prices {
             region: String::new(),
             date: String::new(),
             write_unit: 0.0,
@@ -174,8 +198,30 @@ mod tests {
             gb_month: 0.0,
             infrequent_read_unit: 0.0,
             infrequent_gb_month: 0.0,
-        };
-        let seconds = |from| Reshard::of(10e6, 1_000, (from, 2 * from), &prices).seconds;
+        }
+    }
+
+    #[test]
+    fn a_replica_takes_the_writes_and_the_storage_once_more() {
+        let prices = Prices { write_unit: 1e-6, read_unit: 1e-7, gb_month: 0.25, ..free() };
+        let average = Throughput { read_units: 10.0, write_units: 10.0 };
+        let of = |replicas| Month::of(average, average, 1e9, replicas, &prices);
+        let (none, two) = (of(0), of(2));
+        let is =
+            |measured: f64, expected: f64| assert!((measured - expected).abs() < 1e-6, "{two:?}");
+        is(none.replicas_usd, 0.0);
+        is(two.on_demand_usd - none.on_demand_usd, 2.0 * 10.0 * SECONDS_OF_A_MONTH * 1e-6);
+        is(two.storage_usd, 0.75);
+        is(two.replicas_usd, two.on_demand_usd - none.on_demand_usd + 0.5);
+        let moves = |replicas| Reshard::of(1_000.0, 1_000, replicas, (1, 2), &prices).write_units;
+        is(moves(0), 500.0 * 5.0);
+        is(moves(2), 500.0 * (5.0 + 2.0 * 3.0));
+    }
+
+    #[test]
+    fn regression_many_sources_were_moved_faster_than_the_mover_may() {
+        let prices = free();
+        let seconds = |from| Reshard::of(10e6, 1_000, 0, (from, 2 * from), &prices).seconds;
         // Five million items of two units: one source gives 800 a second, and all together half of `MoverWriteUnits`.
         assert!((seconds(1) - 10e6 / 800.0).abs() < 1e-6, "{}", seconds(1));
         assert!((seconds(16) - 10e6 / 4_000.0).abs() < 1e-6, "{}", seconds(16));

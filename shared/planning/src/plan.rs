@@ -91,7 +91,8 @@ impl Plan {
             },
             // Growth of a random collection moves nothing.
             reshard: (later.shards > now.shards && placement.is_calculated()).then(|| {
-                Reshard::of(items_of_key, workload.item_bytes, (now.shards, later.shards), prices)
+                let (item_bytes, replicas) = (workload.item_bytes, workload.read_replicas);
+                Reshard::of(items_of_key, item_bytes, replicas, (now.shards, later.shards), prices)
             }),
             time_series: TimeSeries::of(workload, &later, prices),
             advice: Advice::of(workload, placement, &table, &now, &later),

@@ -81,7 +81,13 @@ impl Stage {
             ),
             shards_with_head_room: needed,
             shards: count.get(),
-            cost: Month::of(average, peak, workload.billed_bytes_after(month), prices),
+            cost: Month::of(
+                average,
+                peak,
+                workload.billed_bytes_after(month),
+                workload.read_replicas,
+                prices,
+            ),
         })
     }
 }

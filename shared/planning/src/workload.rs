@@ -1,5 +1,6 @@
 //! What a table is asked for.
 
+use dynashard_core::Replica;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -67,6 +68,9 @@ pub struct Workload {
     /// In how many minutes.
     #[serde(default = "half_an_hour")]
     pub bulk_minutes: u32,
+    /// The read replicas of the table (`ReadReplicas`).
+    #[serde(default)]
+    pub read_replicas: u32,
 }
 
 /// The days of a month, as the price lists of AWS count them.
@@ -136,6 +140,7 @@ impl Workload {
             ("partitions", "at most 1,000,000", self.partitions <= 1_000_000),
             ("bulk_items", "at most 10^12", self.bulk_items <= 1_000_000_000_000),
             ("bulk_minutes", "from 1 to 100,000", (1..=100_000).contains(&self.bulk_minutes)),
+            ("read_replicas", "from 0 to 5", self.read_replicas <= Replica::MOST),
             (
                 "growth_per_month",
                 "so small that the load stays below 10,000,000 a second until the last month",
@@ -241,7 +246,8 @@ mod tests {
     fn figures_that_no_load_has_are_refused_by_name() {
         let right = of_writes(5_000.0, 1_024);
         assert_eq!(right.check(), Ok(()));
-        let wrong: [(&str, Spoil); 12] = [
+        let wrong: [(&str, Spoil); 13] = [
+            ("read_replicas", |w| w.read_replicas = 6),
             ("writes_per_second", |w| w.writes_per_second = 0.0),
             ("writes_per_second", |w| w.writes_per_second = -1.0),
             ("writes_per_second", |w| w.writes_per_second = f64::NAN),

@@ -121,7 +121,10 @@ impl ItemStore for Endpoint {
     async fn query(&self, query: &ShardQuery) -> Result<ShardPage, StoreError> {
         let name = || format!("query {query:?}");
         let query = query.clone();
-        let lag = self.lag(query.consistency);
+        let lag = match query.replica {
+            None => self.lag(query.consistency),
+            Some(_) => self.lag_of_read_replica(),
+        };
         let mut read: Option<ShardPage> = None;
         let execute =
             move |tables: &mut Tables, kernel: &Kernel, now: Duration| {

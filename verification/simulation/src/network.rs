@@ -27,6 +27,9 @@ pub(crate) struct Network {
     terms: Terms,
 }
 
+/// How many times as far as the table's own eventually consistent reads a read replica lags behind, at most.
+pub(crate) const READ_REPLICAS_LAG: u32 = 2;
+
 /// What holds of requests and transactions.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Terms {
@@ -327,12 +330,20 @@ impl Endpoint {
         result.map(|value| Dated { value, server_secs: date })
     }
 
-    /// How far the replica that answers a read lags behind.
+    /// How far the answer to a read lags behind.
     pub(crate) fn lag(&self, consistency: Consistency) -> Duration {
         if consistency == Consistency::Strong {
             return Duration::ZERO;
         }
-        let most = self.network.terms.replicas_lag_by;
+        self.draw_lag(self.network.terms.replicas_lag_by)
+    }
+
+    /// How far a read replica of the table lags behind: further than the table's own eventually consistent reads.
+    pub(crate) fn lag_of_read_replica(&self) -> Duration {
+        self.draw_lag(READ_REPLICAS_LAG * self.network.terms.replicas_lag_by)
+    }
+
+    fn draw_lag(&self, most: Duration) -> Duration {
         self.kernel().draw_fault(|random, rates| {
             let is_stale = random.chance(rates.stale);
             if is_stale { random.duration(Duration::ZERO, most) } else { Duration::ZERO }

@@ -225,6 +225,7 @@ impl Scenario {
                 writers: true,
                 cooldown: Duration::from_secs(random.between(1, 20)),
             },
+            read_replicas: if mutation.is_none() { random.pick(&[0, 0, 2]) } else { 0 },
             ..Settings::default()
         };
         let collections = (0..random.between(1, 3)).filter_map(|number| {

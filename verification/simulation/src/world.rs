@@ -14,7 +14,7 @@ use crate::clock::LocalClock;
 use crate::environment::{Environment, EnvironmentId, Role};
 use crate::history::History;
 use crate::kernel::Kernel;
-use crate::network::Network;
+use crate::network::{Network, READ_REPLICAS_LAG};
 use crate::random::Random;
 use crate::scenario::Scenario;
 
@@ -153,7 +153,8 @@ impl World {
         if self.kernel.draw(|random| random.chance(700_000)) {
             return (Consistency::Strong, Duration::ZERO);
         }
-        (Consistency::Eventual, self.scenario.replicas_lag_by)
+        let times = if self.scenario.settings.read_replicas > 0 { READ_REPLICAS_LAG } else { 1 };
+        (Consistency::Eventual, times * self.scenario.replicas_lag_by)
     }
 
     pub(crate) async fn rest(&self, time: Duration) {

@@ -11,7 +11,8 @@ use dynashard_core::ports::{
     StoreError, Transfer, Transferred, Write,
 };
 use dynashard_core::{
-    Addition, Adjustment, Fields, Group, Lease, Ledger, LedgerKind, Owner, StoredItem, Throttle,
+    Addition, Adjustment, Fields, Group, Lease, Ledger, LedgerKind, Owner, Replica, StoredItem,
+    Throttle,
 };
 use dynashard_keys::{PartitionKey, PhysicalKey, PhysicalPartitionKey};
 
@@ -142,6 +143,10 @@ pub enum Fault {
 struct State {
     script: BTreeMap<Operation, VecDeque<Fault>>,
     throttled: BTreeSet<PhysicalPartitionKey>,
+    /// Partitions of the table or of one replica alone.
+    throttled_at: BTreeSet<(Option<Replica>, PhysicalPartitionKey)>,
+    /// Replicas that cannot be read.
+    missing: BTreeSet<Replica>,
     unmovable: BTreeSet<PhysicalKey>,
     attempts: BTreeMap<Operation, u64>,
     way: Option<(ManualClock, Duration)>,
@@ -201,6 +206,16 @@ impl<S> Faulty<S> {
         self.lock().throttled.insert(partition);
     }
 
+    /// As [`Faulty::throttle`], of the table alone or of one replica, while the others answer.
+    pub fn throttle_at(&self, source: Option<Replica>, partition: PhysicalPartitionKey) {
+        self.lock().throttled_at.insert((source, partition));
+    }
+
+    /// Refuses every read of a replica, as DynamoDB does where the table has no such index.
+    pub fn lose(&self, replica: Replica) {
+        self.lock().missing.insert(replica);
+    }
+
     /// Ends [`Faulty::throttle`].
     pub fn relieve(&self, partition: &PhysicalPartitionKey) {
         self.lock().throttled.remove(partition);
@@ -238,6 +253,20 @@ impl<S> Faulty<S> {
 
     fn is_throttled(&self, partition: &PhysicalPartitionKey) -> bool {
         self.lock().throttled.contains(partition)
+    }
+
+    fn refuse_at(
+        &self,
+        source: Option<Replica>,
+        partition: &PhysicalPartitionKey,
+    ) -> Result<(), StoreError> {
+        if !self.lock().throttled_at.contains(&(source, partition.clone())) {
+            return Ok(());
+        }
+        let Some(replica) = source else { return Err(StoreError::Throttled(hot_partition())) };
+        let arn = format!("arn:aws:dynamodb:us-east-1:123456789012:table/Items/index/{replica}");
+        let reason = "IndexReadKeyRangeThroughputExceeded";
+        Err(StoreError::Throttled(Throttle::from_reason(reason, Some(arn))))
     }
 
     fn arrive(&self, operation: Operation) -> Option<Fault> {
@@ -318,7 +347,10 @@ impl<S: ItemStore> ItemStore for Faulty<S> {
         fields: Option<&Fields>,
         consistency: Consistency,
     ) -> Result<Metered<Option<StoredItem>>, StoreError> {
-        let request = self.store.get(key, fields, consistency);
+        let request = async {
+            self.refuse_at(None, &key.partition)?;
+            self.store.get(key, fields, consistency).await
+        };
         self.perform_at(Operation::Get, &key.partition, request).await
     }
 
@@ -385,7 +417,15 @@ impl<S: ItemStore> ItemStore for Faulty<S> {
     }
 
     async fn query(&self, query: &ShardQuery) -> Result<ShardPage, StoreError> {
-        self.perform_at(Operation::Query, &query.partition, self.store.query(query)).await
+        let request = async {
+            if query.replica.is_some_and(|replica| self.lock().missing.contains(&replica)) {
+                let why = "ValidationException: The table does not have the specified index";
+                return Err(StoreError::Rejected(why.to_owned()));
+            }
+            self.refuse_at(query.replica, &query.partition)?;
+            self.store.query(query).await
+        };
+        self.perform_at(Operation::Query, &query.partition, request).await
     }
 
     async fn owner(&self) -> Result<Option<Owner>, StoreError> {

@@ -10,7 +10,8 @@ use dynashard_core::ports::{
 };
 use dynashard_core::{
     Addition, Adjustment, CollectionMetadata, DirectoryItem, Fields, Group, Job, KeyHash, Lease,
-    Ledger, LedgerKind, Owner, Pinned, SecondaryIndex, Segment, SegmentId, StoredItem, TableSchema,
+    Ledger, LedgerKind, Owner, Pinned, Replica, SecondaryIndex, Segment, SegmentId, StoredItem,
+    TableSchema,
     Throttle,
 };
 use dynashard_keys::{
@@ -46,7 +47,7 @@ pub struct MemoryStore {
 
 #[derive(Debug)]
 pub(crate) struct State {
-    shards: BTreeMap<PhysicalPartitionKey, BTreeMap<SortKey, StoredItem>>,
+    shards: Shards,
     records: Records,
     owner: Option<Owner>,
     takes_every_date: bool,
@@ -56,8 +57,13 @@ pub(crate) struct State {
     page_bytes: usize,
     page_ends: VecDeque<usize>,
     unprocessed_keys: usize,
+    /// What replicas show that lag behind.
+    replicas: BTreeMap<Replica, Shards>,
     pub(crate) requests: Requests,
 }
+
+/// Items by their physical keys.
+type Shards = BTreeMap<PhysicalPartitionKey, BTreeMap<SortKey, StoredItem>>;
 
 /// How many requests a store has executed. One that it never received is not counted: a write whose
 /// lease had run out.
@@ -75,6 +81,8 @@ pub struct Requests {
     pub batch_gets: u64,
     /// `Query`.
     pub queries: u64,
+    /// `Query` of a replica.
+    pub replica_queries: u64,
     /// `GetItem` of the directory item.
     pub directory_gets: u64,
     /// `GetItem` of segments of the directory.
@@ -111,6 +119,7 @@ impl Requests {
             transfers,
             batch_gets,
             queries,
+            replica_queries,
             directory_gets,
             segment_gets,
             metadata_gets,
@@ -124,6 +133,7 @@ impl Requests {
             ledger_gets,
             decisions,
         } = self;
+        let queries = queries + replica_queries;
         let items = gets + writes + gets_of_both + transfers + batch_gets + queries;
         let directory = directory_gets + segment_gets + raises;
         let metadata = metadata_gets + metadata_updates + metadata_queries;
@@ -168,9 +178,22 @@ impl MemoryStore {
             page_bytes: PAGE_BYTES,
             page_ends: VecDeque::new(),
             unprocessed_keys: 0,
+            replicas: BTreeMap::new(),
             requests: Requests::default(),
         };
         Self { clock, schema, state: Arc::new(Mutex::new(state)) }
+    }
+
+    /// From now on a replica shows what the table holds now, until it catches up.
+    pub fn hold_back(&self, replica: Replica) {
+        let mut state = self.lock();
+        let shards = state.shards.clone();
+        state.replicas.insert(replica, shards);
+    }
+
+    /// Ends [`MemoryStore::hold_back`].
+    pub fn catch_up(&self, replica: Replica) {
+        self.lock().replicas.remove(&replica);
     }
 
     /// Puts a ledger in place of what is there.
@@ -398,6 +421,9 @@ impl MemoryStore {
     fn check_query(&self, query: &ShardQuery) -> Result<(), StoreError> {
         if query.limit == 0 {
             return reject("a limit of 0");
+        }
+        if query.replica.is_some() && query.consistency == Consistency::Strong {
+            return reject("a strong read of an index");
         }
         match &query.range {
             SortRange::BeginsWith(_) if self.schema.sort_key_type == SortKeyType::Number => {
@@ -636,11 +662,15 @@ impl ItemStore for MemoryStore {
 
     async fn query(&self, query: &ShardQuery) -> Result<ShardPage, StoreError> {
         let mut state = self.lock();
-        state.requests.queries += 1;
+        match query.replica {
+            None => state.requests.queries += 1,
+            Some(_) => state.requests.replica_queries += 1,
+        }
         self.check_query(query)?;
         let end = state.page_ends.pop_front().unwrap_or(usize::MAX).max(1);
         let after = query.after.as_ref().map_or(Bound::Unbounded, Bound::Excluded);
-        let shard = state.shards.get(&query.partition).into_iter();
+        let lagging = query.replica.and_then(|replica| state.replicas.get(&replica));
+        let shard = lagging.unwrap_or(&state.shards).get(&query.partition).into_iter();
         let (up, down) = if query.ascending {
             (Some(shard.flat_map(|shard| shard.range((after, Bound::Unbounded)))), None)
         } else {

@@ -62,7 +62,7 @@ A line of the table, newest first, reads:
                    changed the collection meanwhile. running, cooldown, at_max_shards, not_allowed, clearing_up,
                    too_dear, too_long, too_large: why nothing was done. nothing: nothing was to be done
   DIAGNOSIS        what the load is: hot_key, hot_reads, ramp, hot_item, hot_queries, neighbour, table_capacity,
-                   account_limit, max_on_demand, index, unknown_limit, cooled_down (docs/SCALING.md says more)
+                   account_limit, max_on_demand, index, replica, unknown_limit, cooled_down (docs/SCALING.md says more)
   DEMAND/CAPACITY  units a second that clients asked for, 0 if that was not measured, and that its shards take
   WHY              the sentence of the log
 

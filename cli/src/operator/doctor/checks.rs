@@ -9,8 +9,8 @@ use dynashard_api::settings::{LONGEST_LEASE, shortest_lifetime, spare};
 use dynashard_aws::{
     ACTIVE_INDEX, ACTIVE_INDEX_PARTITION, DECISIONS_INDEX, DECISIONS_INDEX_PARTITION,
 };
-use dynashard_aws_operator::{TableState, TrialRead, Unseen};
-use dynashard_core::{Error, Lease, PartitionLimits};
+use dynashard_aws_operator::{IndexState, TableState, TrialRead, Unseen};
+use dynashard_core::{Error, Lease, PartitionLimits, Replica, Settings, TableSchema};
 
 /// The sparse indexes of the metadata table, each with its only key attribute, and what fails without it.
 const SPARSE_INDEXES: [(&str, &str, &str); 2] = [
@@ -450,8 +450,42 @@ pub(super) fn room(
     )
 }
 
+/// A line for each kind of index that there is, or is to be.
+pub(super) fn indexes(main: &TableState, settings: &Settings) -> impl Iterator<Item = Check> {
+    vector_indexes(main).into_iter().chain(replicas(main, settings))
+}
+
+/// Whether the table has the replicas that reads are spread over; `None` where there are to be none.
+fn replicas(main: &TableState, settings: &Settings) -> Option<Check> {
+    const CHECK: &str = "read_replicas";
+    let TableSchema { partition_key_name, sort_key_name, .. } = &settings.schema;
+    let names = Replica::first(settings.read_replicas).map(|replica| replica.to_string());
+    let names = names.collect::<Vec<_>>();
+    let is_read = |index: &IndexState| {
+        let has_key = index.key.iter().eq([partition_key_name, sort_key_name]);
+        has_key && index.holds_all && index.is_active
+    };
+    let is_there =
+        |name: &str| main.indexes.iter().any(|index| index.name == name && is_read(index));
+    let missing = names.iter().map(String::as_str).filter(|name| !is_there(name));
+    let missing = missing.collect::<Vec<_>>().join(", ");
+    if names.is_empty() {
+        None
+    } else if missing.is_empty() {
+        let seen =
+            format!("reads that need not be strong are spread over it and {}", names.join(", "));
+        Some(Check::ok(CHECK, seen))
+    } else {
+        let seen = format!("the table has no index {missing} with its own key and all attributes");
+        Some(Check::warning(CHECK, seen).advise(
+            "the table answers in their place: make these indexes (docs/OPERATIONS.md), wait until they are active, or deploy a \
+             lower ReadReplicas",
+        ))
+    }
+}
+
 /// What searches of the main table see of collections with several shards; `None` if it has no vector indexes.
-pub(super) fn vector_indexes(main: &TableState) -> Option<Check> {
+fn vector_indexes(main: &TableState) -> Option<Check> {
     (!main.vector_indexes.is_empty()).then(|| adopt::vector_indexes(main))
 }
 

@@ -172,7 +172,7 @@ async fn examine(args: &DoctorArgs) -> Result<Report, Failure> {
     if let Ok(main) = &main {
         let shard = place.settings.partition;
         checks.push(checks::room(main, &Inspector::of(operator).table_quota().await, shard));
-        checks.extend(checks::vector_indexes(main));
+        checks.extend(checks::indexes(main, &place.settings));
     }
     let [scale, rebalance, write, read] = ["Scale", "Rebalance", "Write", "Read"]
         .map(|function| value(&format!("{function}ReservedConcurrency")));

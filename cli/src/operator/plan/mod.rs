@@ -102,6 +102,9 @@ struct Figures {
     /// In how many minutes. [default: 30]
     #[arg(long, value_name = "MINUTES")]
     bulk_minutes: Option<u32>,
+    /// The read replicas of the table. [default: 0]
+    #[arg(long, value_name = "REPLICAS")]
+    read_replicas: Option<u32>,
 }
 
 /// What follows the arguments in `--help`.

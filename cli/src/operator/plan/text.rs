@@ -72,6 +72,7 @@ fn notes(plan: &Plan, output: &mut Output) {
         ));
     }
     table(plan, output);
+    replicas(plan, output);
     if let Some(seconds) = plan.burst_seconds {
         output.text(format!(
             "Burst: without shards, a partition that was idle carries the peak of the hottest key for {} seconds, if DynamoDB \
@@ -138,6 +139,18 @@ fn time_series(plan: &Plan, output: &mut Output) {
     } else {
         format!("  Tables by {period} do not pay: items are kept too short for that.")
     });
+}
+
+/// What read replicas add to the last month.
+fn replicas(plan: &Plan, output: &mut Output) {
+    let replicas = plan.workload.read_replicas;
+    if replicas > 0 {
+        output.text(format!(
+            "Read replicas: {replicas} take {} of month {} on demand, with what they store.",
+            dollars(plan.later.cost.replicas_usd),
+            plan.later.month
+        ));
+    }
 }
 
 /// What the table as a whole has to take on demand.

@@ -2,11 +2,13 @@
 
 mod variables;
 
+use std::fmt;
 use std::num::NonZeroU32;
+use std::str::FromStr;
 use std::time::Duration;
 
 use dynashard_core::{
-    ItemCacheLimits, PartitionLimits, RequestDates, ScalingMode, ScalingPolicy, Settings,
+    ItemCacheLimits, PartitionLimits, Replica, RequestDates, ScalingMode, ScalingPolicy, Settings,
     ShrinkPolicy, TableSchema,
 };
 use dynashard_keys::{Placement, RESERVED_PREFIX, Separator, ShardCount, SortKeyType};
@@ -130,6 +132,7 @@ pub fn read_settings<F: Fn(&str) -> Option<String>>(variables: &Variables<F>) ->
     let grow_keys = variables.keep(variables.parsed("GROW_KEYS"));
     let ttl_attribute = variables.keep(ttl_attribute(variables, schema.as_ref()));
     let mover_wcu = variables.keep(variables.parsed("MOVER_WRITE_UNITS"));
+    let read_replicas = variables.keep(read_replicas(variables));
     let item_cache = variables.keep(item_cache(variables));
     Some(Settings {
         placement: placement?,
@@ -154,6 +157,7 @@ pub fn read_settings<F: Fn(&str) -> Option<String>>(variables: &Variables<F>) ->
         },
         partition: PartitionLimits { write_units: write_units?, read_units: read_units? },
         schema: schema?,
+        read_replicas: read_replicas?,
         item_cache: item_cache?,
         ..defaults
     })
@@ -164,16 +168,36 @@ pub fn read_settings<F: Fn(&str) -> Option<String>>(variables: &Variables<F>) ->
 fn item_cache<F: Fn(&str) -> Option<String>>(
     variables: &Variables<F>,
 ) -> Result<Option<ItemCacheLimits>, ConfigError> {
-    let between = |name, least: u64, most: u64| {
-        let value = variables.parsed_or(name, least)?;
-        let problem = || format!("is {value}; it must be between {least} and {most}");
-        let is_allowed = (least..=most).contains(&value);
-        is_allowed.then_some(value).ok_or_else(|| ConfigError::new(name, problem()))
-    };
-    let secs = between("ITEM_CACHE_SECS", 0, LONGEST_ITEM_CACHE_SECS)?;
-    let megabytes = between("ITEM_CACHE_MEGABYTES", 1, LARGEST_ITEM_CACHE_MEGABYTES)?;
+    let secs = between("ITEM_CACHE_SECS", [0, LONGEST_ITEM_CACHE_SECS], variables)?;
+    let megabytes = between("ITEM_CACHE_MEGABYTES", [1, LARGEST_ITEM_CACHE_MEGABYTES], variables)?;
     let limits = ItemCacheLimits { term: Duration::from_secs(secs), bytes: megabytes << 20 };
     Ok((secs > 0).then_some(limits))
+}
+
+/// How many replicas the table has for reads. It is none in functions that read nothing of it, which do not have the variable, and
+/// in stacks that were deployed before there was such a parameter.
+fn read_replicas<F: Fn(&str) -> Option<String>>(
+    variables: &Variables<F>,
+) -> Result<u32, ConfigError> {
+    between("READ_REPLICAS", [0, Replica::MOST], variables)
+}
+
+/// A number in these bounds, the lower one where the variable says nothing.
+fn between<F, N>(
+    name: &'static str,
+    [least, most]: [N; 2],
+    variables: &Variables<F>,
+) -> Result<N, ConfigError>
+where
+    F: Fn(&str) -> Option<String>,
+    N: FromStr<Err: fmt::Display> + fmt::Display + PartialOrd + Copy,
+{
+    let value = variables.parsed_or(name, least)?;
+    if (least..=most).contains(&value) {
+        return Ok(value);
+    }
+    let problem = format!("is {value}; it must be between {least} and {most}");
+    Err(ConfigError::new(name, problem))
 }
 
 /// The names and types of the key, if they are right.

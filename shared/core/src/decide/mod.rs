@@ -16,6 +16,7 @@ pub(crate) mod judge;
 pub(crate) mod next_step;
 pub(crate) mod pace;
 pub(crate) mod rates;
+pub(crate) mod replicas;
 pub(crate) mod shard_count;
 pub(crate) mod turn;
 pub(crate) mod work;

@@ -210,6 +210,7 @@ fn covers(load: &Ledger, window: Duration, now: Duration) -> bool {
 
 fn of_limit(throttle: &Throttle) -> Diagnosis {
     match throttle.limit {
+        _ if throttle.is_of_a_replica() => Diagnosis::Replica,
         _ if throttle.on_index => Diagnosis::Index,
         ThrottleLimit::Provisioned => Diagnosis::Table,
         ThrottleLimit::Account => Diagnosis::Account,

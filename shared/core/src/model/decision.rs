@@ -48,6 +48,8 @@ pub enum Diagnosis {
     MaxOnDemand,
     /// An index throttles.
     Index,
+    /// A read replica of the table throttles, by a limit of its own.
+    Replica,
     /// DynamoDB does not say which limit it is.
     UnknownLimit,
     /// Nobody knows yet what it is asked for.
@@ -143,6 +145,7 @@ impl Decision {
             (Diagnosis::Account, _) => "account_limit",
             (Diagnosis::MaxOnDemand, _) => "max_on_demand",
             (Diagnosis::Index, _) => "index",
+            (Diagnosis::Replica, _) => "replica",
             (Diagnosis::UnknownLimit, _) => "unknown_limit",
             (Diagnosis::TooLittleEvidence, _) => "too_little_evidence",
             (Diagnosis::CooledDown, _) => "cooled_down",
@@ -196,10 +199,29 @@ impl Decision {
 impl Diagnosis {
     /// Whether the limit is one that many partition keys share, so that it says nothing about one of them.
     pub fn is_of_a_shared_limit(self) -> bool {
-        matches!(
-            self,
-            Self::Table | Self::Account | Self::MaxOnDemand | Self::Index | Self::UnknownLimit
-        )
+        self.shared_limit().is_some()
+    }
+
+    /// What is said of such a limit.
+    const fn shared_limit(self) -> Option<&'static str> {
+        Some(match self {
+            Self::Table => {
+                "the table's provisioned capacity is used up, which more shards do not change"
+            }
+            Self::Account => {
+                "the account's limit of table capacity is reached: ask AWS for a higher quota"
+            }
+            Self::MaxOnDemand => {
+                "the table's maximum on-demand throughput is reached: raise that of the table"
+            }
+            Self::Index => "an index of the table throttles, whose keys dynashard does not choose",
+            Self::Replica => {
+                "a read replica of the table is at a limit of its own, which is not a partition's: raise that of the \
+                 index, or lower ReadReplicas"
+            }
+            Self::UnknownLimit => "DynamoDB does not say which limit is reached",
+            _ => return None,
+        })
     }
 }
 
@@ -290,22 +312,13 @@ impl fmt::Display for Decision {
                 "clients ask for {demand:.0} {unit} a second, and {shards} {capacity:.0}: another key in \
                  the same partition is hot, and DynamoDB separates the two by itself"
             )?,
-            Diagnosis::Table => {
-                f.write_str(
-                    "the table's provisioned capacity is used up, which more shards do not change",
-                )?;
-            }
-            Diagnosis::Account => f.write_str(
-                "the account's limit of table capacity is reached: ask AWS for a higher quota",
-            )?,
-            Diagnosis::MaxOnDemand => f.write_str(
-                "the table's maximum on-demand throughput is reached: raise that of the table",
-            )?,
-            Diagnosis::Index => f.write_str(
-                "an index of the table throttles, whose keys dynashard does not choose",
-            )?,
-            Diagnosis::UnknownLimit => {
-                f.write_str("DynamoDB does not say which limit is reached")?;
+            Diagnosis::Table
+            | Diagnosis::Account
+            | Diagnosis::MaxOnDemand
+            | Diagnosis::Index
+            | Diagnosis::Replica
+            | Diagnosis::UnknownLimit => {
+                f.write_str(self.diagnosis.shared_limit().unwrap_or_default())?;
             }
             Diagnosis::TooLittleEvidence => {
                 let unit = if seconds == 1 { "second" } else { "seconds" };

@@ -21,6 +21,7 @@ pub(crate) mod pattern;
 pub(crate) mod pinned;
 pub(crate) mod policy;
 pub(crate) mod record;
+pub(crate) mod replica;
 pub(crate) mod reshard;
 pub(crate) mod schema;
 pub(crate) mod segment;

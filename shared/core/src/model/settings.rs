@@ -39,6 +39,8 @@ pub struct Settings {
     pub shrink: ShrinkPolicy,
     /// What one partition takes.
     pub partition: PartitionLimits,
+    /// How many read replicas the main table has.
+    pub read_replicas: u32,
     /// What is kept of items that were read, if anything is.
     pub item_cache: Option<ItemCacheLimits>,
 }
@@ -69,6 +71,7 @@ impl Default for Settings {
             scaling: ScalingPolicy::default(),
             shrink: ShrinkPolicy::default(),
             partition: PartitionLimits::default(),
+            read_replicas: 0,
             item_cache: None,
         }
     }

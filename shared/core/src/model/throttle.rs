@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::model::replica::Replica;
+
 /// DynamoDB refused a request because a limit was hit, and says which (`ThrottlingReasons` of its
 /// errors).
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,15 +42,25 @@ impl Throttle {
         Self { limit, on_index, resource }
     }
 
-    /// Whether a partition of the table itself is hot: the one limit that more shards relieve.
+    /// Whether a partition is hot whose keys are the table's own, of the table or of a read replica: the one limit that more shards
+    /// relieve.
     pub fn is_of_a_partition(&self) -> bool {
-        self.limit == ThrottleLimit::KeyRange && !self.on_index
+        self.limit == ThrottleLimit::KeyRange && (!self.on_index || self.is_of_a_replica())
+    }
+
+    /// Whether a read replica of the table refused.
+    pub fn is_of_a_replica(&self) -> bool {
+        self.on_index && self.resource.as_deref().is_some_and(Replica::has_arn)
     }
 }
 
 impl fmt::Display for Throttle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let place = if self.on_index { "an index" } else { "the table" };
+        let place = match self.on_index {
+            true if self.is_of_a_replica() => "a read replica",
+            true => "an index",
+            false => "the table",
+        };
         match self.limit {
             ThrottleLimit::KeyRange => write!(f, "a partition of {place} is at its limit"),
             ThrottleLimit::Provisioned => write!(f, "{place} is at its provisioned capacity"),
@@ -96,5 +108,22 @@ mod tests {
             }
         }
         assert_eq!(Throttle::from_reason("SomethingNew", None).limit, ThrottleLimit::Unknown);
+    }
+
+    #[test]
+    fn a_partition_of_a_replica_has_the_tables_keys_and_one_of_another_index_has_not() {
+        let of = |name: &str, reason: &str| {
+            let arn = format!("arn:aws:dynamodb:us-east-1:123456789012:table/t/index/{name}");
+            let throttle = Throttle::from_reason(reason, Some(arn));
+            (throttle.is_of_a_partition(), throttle.to_string())
+        };
+        let hot = "IndexReadKeyRangeThroughputExceeded";
+        assert_eq!(
+            of("replica-1", hot),
+            (true, "a partition of a read replica is at its limit".into())
+        );
+        assert_eq!(of("by-status", hot), (false, "a partition of an index is at its limit".into()));
+        let account = of("replica-1", "IndexWriteAccountLimitExceeded");
+        assert_eq!(account, (false, "the account's limit for a read replica is reached".into()));
     }
 }

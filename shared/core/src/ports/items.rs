@@ -9,6 +9,7 @@ use crate::model::guard::{Transfer, Transferred, Write};
 use crate::model::item::StoredItem;
 use crate::model::lease::Lease;
 use crate::model::pinned::Owner;
+use crate::model::replica::Replica;
 use crate::ports::errors::StoreError;
 
 /// The main table.
@@ -118,6 +119,24 @@ pub struct ShardQuery {
     pub fields: Option<Fields>,
     /// How current.
     pub consistency: Consistency,
+    /// Who is asked: a replica, which cannot answer strongly, or the table itself.
+    pub replica: Option<Replica>,
+}
+
+impl ShardQuery {
+    /// What a replica shows of one item.
+    pub fn of_item(key: &PhysicalKey, fields: Option<&Fields>, replica: Replica) -> Self {
+        Self {
+            partition: key.partition.clone(),
+            range: SortRange::Between(key.sort.clone(), key.sort.clone()),
+            ascending: true,
+            after: None,
+            limit: 1,
+            fields: fields.cloned(),
+            consistency: Consistency::Eventual,
+            replica: Some(replica),
+        }
+    }
 }
 
 /// A condition on sort keys.

@@ -1,10 +1,13 @@
 //! What every use case stands on: the world and the settings.
 
+use std::future::Future;
 use std::sync::Arc;
 
 use crate::model::lease::{Deadline, Moment};
+use crate::model::replica::Replica;
 use crate::model::settings::Settings;
-use crate::ports::{Clock, Entropy, ItemStore, RecordStore, World};
+use crate::ports::{Clock, Entropy, ItemStore, RecordStore, StoreError, World};
+use crate::usecases::replicas::Replicas;
 use crate::usecases::retry::Attempts;
 
 /// The world of a stack, with its settings. Clones share it.
@@ -12,12 +15,14 @@ use crate::usecases::retry::Attempts;
 pub struct Context {
     world: World,
     settings: Arc<Settings>,
+    replicas: Arc<Replicas>,
 }
 
 impl Context {
     /// This world under these settings.
     pub fn new(world: World, settings: Settings) -> Self {
-        Self { world, settings: Arc::new(settings) }
+        let replicas = Arc::new(Replicas::new(settings.read_replicas));
+        Self { world, settings: Arc::new(settings), replicas }
     }
 
     /// The settings of the stack.
@@ -48,6 +53,17 @@ impl Context {
     /// The main table.
     pub(crate) fn items(&self) -> &dyn ItemStore {
         &*self.world.items
+    }
+
+    /// Sends a read that need not be strong to the main table or to one of its replicas, and says which has answered.
+    pub(crate) async fn ask_any<T, F>(
+        &self,
+        request: impl Fn(Option<Replica>) -> F,
+    ) -> Result<(T, Option<Replica>), StoreError>
+    where
+        F: Future<Output = Result<T, StoreError>>,
+    {
+        self.replicas.ask(self.clock(), self.entropy(), request).await
     }
 
     /// The metadata table.

@@ -676,7 +676,7 @@ async fn look_up(
     deadline: Deadline,
 ) -> Result<(Option<StoredItem>, Cost), Error> {
     let consistency = Consistency::Strong;
-    Lookup { directory, key, fields: None, consistency, deadline }.find().await
+    Lookup::new(directory, key, None, consistency, deadline).find().await
 }
 
 fn refuse_other_bounds(shape: Option<Shape>, asked: Bounds) -> Result<(), Error> {

@@ -4,12 +4,14 @@ use std::collections::BTreeMap;
 
 use dynashard_keys::{ItemKey, PhysicalKey, Placement, ShardCount, ShardId};
 
+use crate::decide::replicas::may_answer;
 use crate::model::error::{Code, Error};
 use crate::model::fields::Fields;
 use crate::model::item::StoredItem;
 use crate::model::lease::Deadline;
-use crate::model::metadata::Reshard;
-use crate::ports::{Consistency, Metered};
+use crate::model::metadata::{CollectionMetadata, Reshard};
+use crate::model::replica::Replica;
+use crate::ports::{Consistency, Metered, ShardPage, ShardQuery, StoreError};
 use crate::usecases::cost::Cost;
 use crate::usecases::directory::{Directory, Known};
 use crate::usecases::fan_out::fan_out;
@@ -31,10 +33,23 @@ pub(crate) struct Lookup<'a> {
     pub(crate) key: &'a ItemKey,
     pub(crate) fields: Option<&'a Fields>,
     pub(crate) consistency: Consistency,
+    /// Whether replicas of the table may answer, too.
+    pub(crate) is_spread: bool,
     pub(crate) deadline: Deadline,
 }
 
-impl Lookup<'_> {
+impl<'a> Lookup<'a> {
+    /// One that asks the table, but where nothing moves.
+    pub(crate) fn new(
+        directory: &'a Directory,
+        key: &'a ItemKey,
+        fields: Option<&'a Fields>,
+        consistency: Consistency,
+        deadline: Deadline,
+    ) -> Self {
+        Self { directory, key, fields, consistency, is_spread: false, deadline }
+    }
+
     /// The item, if there is one, and what looking for it cost.
     pub(crate) async fn find(self) -> Result<(Option<StoredItem>, Cost), Error> {
         let Self { key, deadline, .. } = self;
@@ -44,10 +59,10 @@ impl Lookup<'_> {
             let known = self.directory.find(&key.partition, deadline).await?;
             let (looked, read) = match known.metadata.reshard() {
                 None => {
-                    let readable = known.metadata.layout().readable;
-                    let shards = possible_shards(key, &known, readable);
-                    let placement = known.metadata.placement;
-                    let (found, read) = self.get_at_each(placement, shards).await?;
+                    let metadata = &known.metadata;
+                    let shards = possible_shards(key, &known, metadata.layout().readable);
+                    let spread = Self { is_spread: self.may_be_spread(metadata), ..self };
+                    let (found, read) = spread.get_at_each(metadata.placement, shards).await?;
                     (Looked::At(found), read)
                 }
                 Some(reshard) => self.get_moving(reshard, &known).await?,
@@ -252,9 +267,48 @@ impl Lookup<'_> {
         let Self { fields, consistency, deadline, .. } = self;
         let key = self.at(placement, shard);
         let mut attempts = self.directory.attempts(deadline);
-        let read = attempts
-            .make(|| self.directory.context().items().get(&key, fields, consistency), NOT_IN_TIME);
-        read.await.map_err(|error| error.of_shards(vec![shard]))
+        let get = || self.directory.context().items().get(&key, fields, consistency);
+        let read = async {
+            if !self.is_spread {
+                return attempts.make(get, NOT_IN_TIME).await;
+            }
+            let (found, replica) = attempts.make(|| self.ask_any(&key), NOT_IN_TIME).await?;
+            let is_found = found.value.as_ref().is_some_and(StoredItem::is_live);
+            if replica.is_none() || is_found {
+                return Ok(found);
+            }
+            // A replica may not have it yet.
+            let of_table = attempts.make(get, NOT_IN_TIME).await?;
+            let consumed_rcu = found.consumed_rcu + of_table.consumed_rcu;
+            Ok(Metered { consumed_rcu, ..of_table })
+        };
+        read.await.map_err(|error: Error| error.of_shards(vec![shard]))
+    }
+
+    /// Whether replicas may answer, while the metadata says that nothing moves.
+    fn may_be_spread(self, metadata: &CollectionMetadata) -> bool {
+        let Self { directory, consistency, .. } = self;
+        consistency == Consistency::Eventual
+            && may_answer(metadata, directory.settings(), directory.now())
+    }
+
+    /// What the table or a replica has under a key, and who has answered.
+    async fn ask_any(
+        self,
+        key: &PhysicalKey,
+    ) -> Result<(Metered<Option<StoredItem>>, Option<Replica>), StoreError> {
+        let Self { directory, fields, consistency, .. } = self;
+        let context = directory.context();
+        let request = |replica| async move {
+            let Some(replica) = replica else {
+                return context.items().get(key, fields, consistency).await;
+            };
+            let query = ShardQuery::of_item(key, fields, replica);
+            let ShardPage { items, consumed_rcu, .. } = context.items().query(&query).await?;
+            let value = items.into_iter().next().map(|(_, item)| item);
+            Ok(Metered { value, consumed_rcu })
+        };
+        context.ask_any(request).await
     }
 }
 

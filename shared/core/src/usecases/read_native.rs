@@ -100,7 +100,7 @@ async fn find_elsewhere(
     deadline: Deadline,
 ) -> Result<Option<StoredItem>, Error> {
     let consistency = Consistency::Strong;
-    let lookup = Lookup { directory, key, fields: None, consistency, deadline };
+    let lookup = Lookup::new(directory, key, None, consistency, deadline);
     // It is large, and most reads hold it for nothing.
     let (found, _) = Box::pin(lookup.find()).await?;
     Ok(found)

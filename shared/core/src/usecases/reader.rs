@@ -121,7 +121,7 @@ impl Reader {
         consistency: Consistency,
         deadline: Deadline,
     ) -> Result<(Option<StoredItem>, Cost), Error> {
-        let lookup = Lookup { directory: &self.directory, key, fields, consistency, deadline };
+        let lookup = Lookup::new(&self.directory, key, fields, consistency, deadline);
         self.arrived(&key.partition, Some(key), Access::Get);
         let looked_up = lookup.find().await;
         let consumed_rcu = looked_up.as_ref().map(|(_, cost)| cost.consumed_rcu);

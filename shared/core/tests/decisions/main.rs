@@ -90,6 +90,7 @@ fn the_situations_show_every_diagnosis_action_hindrance_and_bound() {
         "account_limit",
         "max_on_demand",
         "index",
+        "replica",
         "unknown_limit",
         "too_little_evidence",
         "cooled_down",

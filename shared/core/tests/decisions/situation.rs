@@ -8,6 +8,7 @@
 //! - `figure s+180w 5000`, `text m-60w`: edited by hand, by seconds from now;
 //! - `clock +180`: whoever decides has a clock that is ahead;
 //! - `throttled write TableWriteKeyRangeThroughputExceeded [shards 0 1]`,
+//!   `throttled write IndexWriteKeyRangeThroughputExceeded on replica-1`,
 //!   `reported write 300 [item 60%]`, `time`, `shrink`;
 //! - `set max_shards 8` and so on.
 
@@ -161,6 +162,11 @@ impl Situation {
             ["figure", name, value] => self.edit(name, Some(number(value))),
             ["text", name] => self.edit(name, None),
             ["clock", ahead] => self.clock_ahead = number(ahead),
+            ["throttled", access, reason, "on", index] => {
+                let arn = format!("arn:aws:dynamodb:us-east-1:123456789012:table/t/index/{index}");
+                let throttle = Throttle::from_reason(reason, Some(arn));
+                self.asked = Asked::Throttled(access_of(access), throttle);
+            }
             ["throttled", access, reason, ref shards @ ..] => {
                 let throttle = Throttle::from_reason(reason, None);
                 self.asked = Asked::Throttled(access_of(access), throttle);

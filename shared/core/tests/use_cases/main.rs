@@ -20,6 +20,7 @@ mod native;
 mod observe;
 mod query;
 mod reader;
+mod replicas;
 mod reshard;
 mod scaler;
 mod segments;

@@ -96,6 +96,7 @@ async fn every_read(key: &PhysicalKey, fields: &Fields, fixture: &impl Fixture) 
         limit: 10,
         fields: Some(fields.clone()),
         consistency: strong,
+        replica: None,
     };
     let mut page = items.query(&query).await.expect("a page");
     let from_batch = batch.items.pop().map(|(_, item)| item);

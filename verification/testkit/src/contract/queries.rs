@@ -222,6 +222,7 @@ fn all(shard: &PhysicalPartitionKey) -> ShardQuery {
         limit: 1_000,
         fields: None,
         consistency: Consistency::Strong,
+        replica: None,
     }
 }
 

@@ -3,7 +3,6 @@ use super::*;
 use std::time::Duration;
 
 use dynashard_api::settings::check_dates;
-use dynashard_aws_operator::IndexState;
 use dynashard_core::RequestDates;
 
 const MAIN: Table<'static> = Table { role: Role::Main, name: "items" };
@@ -418,6 +417,37 @@ fn vector_indexes_are_named_where_there_are_some() {
     let check = check.expect("a line");
     assert_eq!((check.name, check.status), ("vector_indexes", Status::Warning));
     assert!(check.seen.contains("ByImage, ByText"), "{}", check.seen);
+}
+
+#[test]
+fn replicas_that_are_to_be_read_are_to_be_there() {
+    let of = |read_replicas, main: &TableState| {
+        replicas(main, &Settings { read_replicas, ..Settings::default() })
+    };
+    let mut main = TableState::default();
+    assert_eq!(of(0, &main), None);
+    let index = |name: &str| IndexState {
+        name: name.to_owned(),
+        key: ["pk", "sk"].map(str::to_owned).to_vec(),
+        holds_all: true,
+        is_active: true,
+        ..IndexState::default()
+    };
+    main.indexes = vec![index("replica-1"), index("replica-2")];
+    assert_eq!(of(2, &main).map(|check| check.status), Some(Status::Ok));
+    let missing = of(3, &main).expect("a line");
+    assert_eq!(missing.status, Status::Warning);
+    assert!(missing.seen.contains("no index replica-3 with"), "{}", missing.seen);
+    for spoil in [
+        (|index: &mut IndexState| index.is_active = false) as fn(&mut IndexState),
+        |index| index.holds_all = false,
+        |index| index.key.reverse(),
+    ] {
+        let mut spoilt = main.clone();
+        spoil(&mut spoilt.indexes[0]);
+        let check = of(2, &spoilt).expect("a line");
+        assert!(check.seen.contains("no index replica-1 with"), "{}", check.seen);
+    }
 }
 
 /// A reservation is a maximum, and this one was recommended.

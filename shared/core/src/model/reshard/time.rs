@@ -35,9 +35,11 @@ pub struct Waits {
     pub signature_age: Duration,
 }
 
-/// The longest that a replica which answers eventually consistent reads is assumed to lag behind (protocol: "Assumptions",
-/// A5).
-const REPLICA_LAG: Duration = Duration::from_secs(30);
+/// The longest that an eventually consistent read of the table is assumed to lag behind (protocol: "Assumptions", A5).
+const EVENTUAL_LAG: Duration = Duration::from_secs(30);
+
+/// How many times that a read replica is assumed to lag behind, at most (protocol: "Assumptions", A6).
+const REPLICA_LAGS: u32 = 30;
 
 /// V: how long after a transaction both its halves are visible at the latest (protocol: "Assumptions", A3).
 const VISIBLE: Duration = Duration::from_secs(10);
@@ -47,9 +49,15 @@ const SHORTEST_UNDATED: Duration = Duration::from_mins(6);
 
 impl Waits {
     /// What passes between the end of the closing scan and the close. From the close on eventually consistent reads look
-    /// at the new homes alone, so every replica has to have what arrived there (A5).
+    /// at the new homes alone, so they have to see what arrived there (A5).
     pub fn before_close(&self) -> Duration {
-        self.leases_end.max(self.assumed(REPLICA_LAG))
+        self.leases_end.max(self.assumed(EVENTUAL_LAG))
+    }
+
+    /// How long after the last change of a collection its read replicas are not asked, so that each has what has arrived at a new
+    /// home (A6).
+    pub(crate) fn replicas_catch_up(&self) -> Duration {
+        REPLICA_LAGS * self.before_close()
     }
 
     /// For how long after `move` was seen a request under the old layout may be executed: it may be signed for T', and lives

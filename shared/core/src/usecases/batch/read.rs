@@ -267,7 +267,7 @@ impl BatchRead<'_> {
         let at_once = progress.room().clamp(1, FAN_OUT);
         let mut unread = keys.iter().collect::<BTreeSet<_>>();
         let reads = keys.iter().map(|key| async move {
-            (key, Lookup { directory, key, fields, consistency, deadline }.find().await)
+            (key, Lookup::new(directory, key, fields, consistency, deadline).find().await)
         });
         let reads = reads.collect::<Vec<_>>();
         let mut reads = stream::iter(reads).buffer_unordered(at_once);

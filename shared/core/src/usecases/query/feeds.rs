@@ -4,10 +4,11 @@ use std::collections::VecDeque;
 
 use dynashard_keys::{Homes, Placement, ShardId, SortKey};
 
+use crate::decide::replicas::may_answer;
 use crate::model::error::Error;
 use crate::model::item::StoredItem;
 use crate::model::lease::Deadline;
-use crate::ports::{ShardPage, ShardQuery};
+use crate::ports::{Consistency, ShardPage, ShardQuery};
 use crate::usecases::cost::Cost;
 use crate::usecases::directory::{Directory, Known};
 use crate::usecases::fan_out::fan_out_each;
@@ -131,11 +132,17 @@ pub(super) async fn read_feeds(
     mut take: impl FnMut(&Ask, ShardPage, &PageRead<'_>) -> Result<(), NoPage>,
 ) -> Result<Option<Error>, NoPage> {
     let (query, deadline) = (reading.query, reading.deadline);
-    let placement = reading.known.metadata.placement;
+    let metadata = &reading.known.metadata;
+    let placement = metadata.placement;
+    let is_spread = query.consistency == Consistency::Eventual
+        && may_answer(metadata, directory.settings(), directory.now());
     let requests = asks.iter().map(|ask| async move {
-        let page =
-            shard_page(directory, query, placement, ask.shard, &ask.from, ask.limit, deadline)
-                .await?;
+        let Ask { shard, from, limit, .. } = ask;
+        let page = if is_spread {
+            spread_page(directory, query, placement, ask, deadline).await?
+        } else {
+            shard_page(directory, query, placement, *shard, from, *limit, deadline).await?
+        };
         Ok((ask, page, directory.clock().now()))
     });
     let requests = requests.collect::<Vec<_>>();
@@ -173,8 +180,42 @@ pub(crate) async fn shard_page(
     limit: u32,
     deadline: Deadline,
 ) -> Result<ShardPage, Error> {
+    let request = request_of(directory, query, placement, (shard, next, limit));
+    let mut attempts = directory.attempts(deadline).at_most(MAX_ATTEMPTS);
+    let page = attempts
+        .make(|| directory.context().items().query(&request), "a shard did not answer in time");
+    page.await.map_err(|error| error.of_shards(vec![shard]))
+}
+
+/// As [`shard_page`], of a replica or of the table.
+async fn spread_page(
+    directory: &Directory,
+    query: &Query,
+    placement: Placement,
+    ask: &Ask,
+    deadline: Deadline,
+) -> Result<ShardPage, Error> {
+    let request = request_of(directory, query, placement, (ask.shard, &ask.from, ask.limit));
+    let context = directory.context();
+    let request = &request;
+    let of = |replica| async move {
+        let request = ShardQuery { replica, ..request.clone() };
+        context.items().query(&request).await
+    };
+    let mut attempts = directory.attempts(deadline).at_most(MAX_ATTEMPTS);
+    let page = attempts.make(|| context.ask_any(of), "a shard did not answer in time");
+    let (page, _) = page.await.map_err(|error| error.of_shards(vec![ask.shard]))?;
+    Ok(page)
+}
+
+fn request_of(
+    directory: &Directory,
+    query: &Query,
+    placement: Placement,
+    (shard, next, limit): (ShardId, &Position, u32),
+) -> ShardQuery {
     let separator = directory.settings().schema.separator;
-    let request = ShardQuery {
+    ShardQuery {
         partition: query.partition.at(shard, placement, separator),
         range: query.range.clone(),
         ascending: query.ascending,
@@ -182,9 +223,6 @@ pub(crate) async fn shard_page(
         limit,
         fields: query.fields.clone(),
         consistency: query.consistency,
-    };
-    let mut attempts = directory.attempts(deadline).at_most(MAX_ATTEMPTS);
-    let page = attempts
-        .make(|| directory.context().items().query(&request), "a shard did not answer in time");
-    page.await.map_err(|error| error.of_shards(vec![shard]))
+        replica: None,
+    }
 }

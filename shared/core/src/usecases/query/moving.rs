@@ -222,7 +222,7 @@ async fn read_window(
     let lookups = unresolved.into_iter().map(|(shard, key)| async move {
         let consistency = query.consistency;
         let fields = query.fields.as_ref();
-        let lookup = Lookup { directory, key: &key, fields, consistency, deadline };
+        let lookup = Lookup::new(directory, &key, fields, consistency, deadline);
         let (found, cost) = lookup.get_both(placement, [reshard.new_home(&key), shard]).await?;
         Ok::<_, Error>((key.sort, found, cost))
     });

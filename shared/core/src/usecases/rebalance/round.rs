@@ -361,6 +361,7 @@ impl Mover<'_> {
             limit: PAGE,
             fields: Some(Fields::none()),
             consistency: Consistency::Strong,
+            replica: None,
         }
     }
 }

@@ -94,7 +94,7 @@ async fn look(
     let others = old.into_iter().chain(shards.iter().copied().filter(|s| Some(*s) != old));
     let others = others.filter(|shard| *shard != home).collect::<Vec<_>>();
     let consistency = Consistency::Strong;
-    let lookup = Lookup { directory, key, fields: None, consistency, deadline };
+    let lookup = Lookup::new(directory, key, None, consistency, deadline);
     let mut found = BTreeMap::new();
     let mut note = |shard, item: Option<StoredItem>| match item {
         Some(item) => found.insert(shard, item),
