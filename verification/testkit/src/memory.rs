@@ -11,8 +11,7 @@ use dynashard_core::ports::{
 use dynashard_core::{
     Addition, Adjustment, CollectionMetadata, DirectoryItem, Fields, Group, Job, KeyHash, Lease,
     Ledger, LedgerKind, Owner, Pinned, Replica, SecondaryIndex, Segment, SegmentId, StoredItem,
-    TableSchema,
-    Throttle,
+    TableSchema, Throttle,
 };
 use dynashard_keys::{
     Number, PartitionKey, PhysicalKey, PhysicalPartitionKey, SortKey, SortKeyType,
