@@ -294,7 +294,6 @@ impl Counter<'_> {
         };
         let rooms = seen.iter().map(|(_, room)| *room).collect::<Vec<_>>();
         match borrow(&rooms, cell, i128::from(amount).abs()) {
-            Borrow::Enough => Ok(false),
             Borrow::From(from, room) => {
                 let cells = [from, cell].map(|cell| shape.cell(self.key, cell));
                 self.bring(number, room, cells).await
@@ -305,7 +304,7 @@ impl Counter<'_> {
                     Some(lack);
                 Err(past_a_bound())
             }
-            Borrow::TooLittle => Ok(false),
+            Borrow::Enough | Borrow::TooLittle => Ok(false),
         }
     }
 
