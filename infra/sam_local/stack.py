@@ -16,6 +16,8 @@ FLIGHTS = [
     ("EWR", "2013-01-01T11:00:00Z#B6343", {"dest": "PBI", "carrier": "B6", "flight": 343, "distance": 1023}),
     ("JFK", "2013-01-01T10:00:00Z#AA1141", {"dest": "MIA", "carrier": "AA", "flight": 1141, "distance": 1089}),
 ]
+# The index of `World::of_flights`.
+INDEX = {"FirstIndexName": "by-carrier", "FirstIndexPartitionKey": "carrier", "FirstIndexSortKey": "dest"}
 VERSION = 0x07DD
 CREATED = 1_356_998_400
 MAIN, METADATA = "MainTable", "MetadataTable"
@@ -28,6 +30,7 @@ class Stack:
 
     def __init__(self, program: Path, functions: Path) -> None:
         command = [str(program), "local", "--functions-dir", str(functions), "--port", "0", "--dynamodb-port", "0", "--lambda-port", "0"]
+        command += [part for name, value in INDEX.items() for part in ("--set", f"{name}={value}")]
         self.log = tempfile.TemporaryFile(mode="w+")
         self.process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=self.log, text=True)
         line = self.process.stdout.readline()

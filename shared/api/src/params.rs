@@ -53,8 +53,8 @@ impl Params {
                 continue;
             }
             let takes = match (name.as_ref(), sort_key_type) {
-                // The types of an index's keys are known once it is described.
-                ("pk" | "from" | "to", _)
+                // The type of an index's sort key is known once it is described.
+                ("from" | "to", _)
                     if is_of_index && matches!(json::type_name(value), "string" | "number") =>
                 {
                     json::type_name(value)
