@@ -28,6 +28,8 @@ impl Found {
         let mut looking = settings.clone();
         looking.scaling.mode = ScalingMode::Off;
         looking.shrink.mode = ScalingMode::Off;
+        // What it shows of an item is what the table has.
+        looking.read_replicas = 0;
         let directory = |operator: &Operator, settings: &Settings| {
             operator.directory(&tables.main, &tables.metadata, settings.clone())
         };

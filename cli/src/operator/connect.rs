@@ -389,18 +389,21 @@ pub(super) fn deadline(directory: &Directory) -> Deadline {
     Deadline::after(directory.now(), super::PATIENCE)
 }
 
-/// The settings that a stack's parameters give its functions. An error names each parameter that is wrong.
+/// The settings that a stack's parameters give its functions, but that the command keeps no items: what it shows is as it is. An
+/// error names each parameter that is wrong.
 ///
 /// The template hands each parameter to the functions as a variable of the same name.
 pub(crate) fn settings_of(parameters: &BTreeMap<String, String>) -> Result<Settings, String> {
-    settings_from_variables(|variable| parameters.get(&parameter(variable)).cloned()).map_err(
-        |errors| {
-            let problem = |error: &ConfigError| {
-                format!("its parameter {} {}", parameter(error.name()), error.problem())
-            };
-            errors.each().map(problem).collect::<Vec<_>>().join("; ")
-        },
-    )
+    let settings =
+        settings_from_variables(|variable| parameters.get(&parameter(variable)).cloned()).map_err(
+            |errors| {
+                let problem = |error: &ConfigError| {
+                    format!("its parameter {} {}", parameter(error.name()), error.problem())
+                };
+                errors.each().map(problem).collect::<Vec<_>>().join("; ")
+            },
+        )?;
+    Ok(Settings { item_cache: None, ..settings })
 }
 
 /// The parameter that a variable holds: `LeaseSecs` of `LEASE_SECS`.
@@ -441,6 +444,9 @@ mod tests {
         stack.parameters.insert("SortKeyType".to_owned(), "N".to_owned());
         let settings = settings_of(&stack.parameters).expect("settings");
         assert_eq!(settings.lease_term, Duration::from_secs(2));
+        // The console showed what it had read long before.
+        stack.parameters.insert("ItemCacheSecs".to_owned(), "3600".to_owned());
+        assert_eq!(settings_of(&stack.parameters).map(|settings| settings.item_cache), Ok(None));
         stack.parameters.remove("Separator");
         assert_eq!(
             settings_of(&stack.parameters),

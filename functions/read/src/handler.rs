@@ -32,6 +32,19 @@ impl ReadHandler {
     async fn get(
         &self,
         request: &Request,
+        params: Params,
+        deadline: Deadline,
+    ) -> Result<Response, Problem> {
+        let answer = self.got(request, params, deadline).await;
+        match self.reader.directory().settings().item_cache {
+            None => answer,
+            Some(_) => answer.map_err(Problem::uncacheable),
+        }
+    }
+
+    async fn got(
+        &self,
+        request: &Request,
         mut params: Params,
         deadline: Deadline,
     ) -> Result<Response, Problem> {

@@ -45,7 +45,8 @@ impl Params {
         sort_key_type: SortKeyType,
     ) -> Result<Self, Problem> {
         let mut params = Self::default();
-        let is_of_index = members.contains_key("index");
+        let index = members.iter().find(|(name, _)| name.as_ref() == "index");
+        let is_of_index = index.is_some_and(|(_, index)| json::type_name(index) != "null");
         for (name, value) in members {
             if name == "fields" {
                 let names = json::strings(value, "the parameter \"fields\"");

@@ -84,6 +84,8 @@ pub struct Problem {
     shards: Vec<u32>,
     /// The version that the item has if a write of unknown outcome takes effect.
     version: Option<Version>,
+    /// Whether no cache is to give it to another request.
+    is_uncacheable: bool,
     /// Why, if it was the core that refused, and what that hides.
     reasons: [Option<Code>; 2],
 }
@@ -178,6 +180,7 @@ impl Problem {
             internal: None,
             shards: Vec::new(),
             version: None,
+            is_uncacheable: false,
             reasons: [None; 2],
         }
     }
@@ -261,6 +264,12 @@ impl From<KeyError> for Problem {
 }
 
 impl Problem {
+    /// This problem as one that holds for this moment only: caches of HTTP may keep a 404 that says nothing of that (RFC 9111, 4.2.2).
+    #[must_use]
+    pub fn uncacheable(self) -> Self {
+        Self { is_uncacheable: true, ..self }
+    }
+
     /// The answer that says so, to the request of this id, by which the logs know it. `draw` is uniformly
     /// random: by it each client is told another time to come back, so that those who were refused together do
     /// not return together.
@@ -292,6 +301,9 @@ impl Problem {
         let mut response = Response::json(self.status, &body)
             .with_header("content-type", "application/problem+json")
             .because_of(self.reasons.into_iter().flatten());
+        if self.is_uncacheable {
+            response = response.uncacheable();
+        }
         if matches!(self.status, 429 | 503) {
             response = if self.code == Code::SettingsMismatch.as_str() {
                 let (from, within) = OPERATORS_RETRY_SECS;

@@ -82,13 +82,13 @@ impl Response {
     }
 
     /// The answer as one that caches of HTTP may give in its place while it is younger than `term`; by now it has this age (RFC 9111).
-    /// One that is private goes to the caller alone. They do not mix up the formats of an item.
+    /// One that is private goes to the caller alone. They mix up neither the formats of an item nor those who ask.
     #[must_use]
     pub fn cacheable(self, term: Duration, age: Duration, is_private: bool) -> Self {
         let private = if is_private { "private, " } else { "" };
         self.with_header("cache-control", format!("{private}max-age={}", term.as_secs()))
             .with_header("age", age.as_secs().to_string())
-            .with_header("vary", "accept")
+            .with_header("vary", "accept, authorization")
     }
 
     /// The answer as one that holds for this moment only.

@@ -178,9 +178,11 @@ fn described(table: &TableDescription, schema: &TableSchema) -> Vec<SecondaryInd
             sort_key: of(&KeyType::Range),
             table_keys: [schema.partition_key_name.clone(), schema.sort_key_name.clone()],
             tells_markers: false,
+            tells_generations: false,
             projected: (!projects_all).then(projected),
         };
         index.tells_markers = index.projects(FORWARDED);
+        index.tells_generations = index.projects(GENERATION);
         Some(index)
     });
     all.collect()

@@ -1,6 +1,6 @@
 //! The indexes of a table, as DynamoDB describes them.
 
-use dynashard_aws::attributes::FORWARDED;
+use dynashard_aws::attributes::{FORWARDED, GENERATION};
 use dynashard_core::{IndexAttribute, SecondaryIndex, TableSchema};
 use serde_json::Value;
 
@@ -39,9 +39,11 @@ fn index(description: &Value, is_local: bool, schema: &TableSchema) -> Option<Se
         sort_key: attributes("RANGE"),
         table_keys: [schema.partition_key_name.clone(), schema.sort_key_name.clone()],
         tells_markers: false,
+        tells_generations: false,
         projected: (!projects_all).then(|| more.collect()),
     };
     index.tells_markers = index.projects(FORWARDED);
+    index.tells_generations = index.projects(GENERATION);
     Some(index)
 }
 

@@ -22,7 +22,7 @@ fn caches_may_keep_an_answer_for_as_long_as_the_function_would() {
     let handler = handler(&world);
     let of = |call: Call| Answer::of(&handler, &call);
     let first = of(get());
-    assert_eq!(to_caches(&first), [Some("max-age=30"), Some("0"), Some("accept")]);
+    assert_eq!(to_caches(&first), [Some("max-age=30"), Some("0"), Some("accept, authorization")]);
     assert_eq!(first.header("dynashard-items-read"), Some("1"));
     world.clock.advance(Duration::from_secs(20));
     for (call, status) in [
@@ -32,7 +32,10 @@ fn caches_may_keep_an_answer_for_as_long_as_the_function_would() {
     ] {
         let kept = of(call);
         assert_eq!((kept.status, kept.header("etag")), (status, Some(OLD_ETAG)));
-        assert_eq!(to_caches(&kept), [Some("max-age=30"), Some("20"), Some("accept")]);
+        assert_eq!(
+            to_caches(&kept),
+            [Some("max-age=30"), Some("20"), Some("accept, authorization")]
+        );
         for cost in ["dynashard-items-read", "dynashard-consumed-rcu"] {
             assert_eq!(kept.header(cost), Some("0"), "{cost}");
         }
@@ -52,6 +55,16 @@ fn what_is_to_be_current_no_cache_may_keep() {
         assert_eq!(to_caches(&answer), [Some("no-store"), None, None]);
     }
     assert_eq!(world.memory.requests().gets, 2);
+}
+
+/// Caches may keep a 404 that says nothing of that, and gave it to strong reads of an item that was put since.
+#[test]
+fn regression_caches_in_front_were_free_to_keep_that_an_item_is_absent() {
+    let handler = handler(&World::of_kept_flights(TERM));
+    for strong in ["", "&consistent=true"] {
+        let answer = Answer::of(&handler, &Call::new(&format!("GET /item?pk=EWR&sk=none{strong}")));
+        assert_eq!((answer.status, to_caches(&answer)), (404, [Some("no-store"), None, None]));
+    }
 }
 
 #[test]

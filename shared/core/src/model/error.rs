@@ -298,7 +298,7 @@ codes! {
         "nothing was read: ask for `fields` that the index has, which `detail` names";
     /// `If-Match` or `If-None-Match` does not hold.
     PreconditionFailed = "precondition_failed", Conflict,
-        "read the item, then decide";
+        "read the item with `consistent=true`, then decide";
     /// The collection exists already.
     CollectionExists = "collection_exists", Conflict,
         "read it with `GET /collection`";

@@ -26,6 +26,8 @@ pub struct SecondaryIndex {
     pub table_keys: [String; 2],
     /// Whether an entry says of a marker that it is one.
     pub tells_markers: bool,
+    /// Whether an entry has the generation of its item. Without it the item looks like one of generation 0.
+    pub tells_generations: bool,
     /// What it projects beside all keys. `None` where it projects all attributes.
     pub projected: Option<BTreeSet<String>>,
 }
@@ -52,6 +54,7 @@ impl SecondaryIndex {
             sort_key: vec![attribute(sort, Some(schema.sort_key_type))],
             table_keys: [partition.clone(), sort.clone()],
             tells_markers: true,
+            tells_generations: true,
             projected: None,
         }
     }

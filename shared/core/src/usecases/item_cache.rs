@@ -145,6 +145,11 @@ fn entry_bytes(key: &ItemKey, found: &Result<Option<StoredItem>, Error>) -> u64 
 /// What an entry takes beside the texts of its key and its attributes: in the cache's own lists, and as an allocation.
 const ENTRY_BYTES: usize = size_of::<ItemKey>() + size_of::<Seen>() + 128;
 
+/// How many entries a node of a map or a set has room for, and how many it holds at least (the standard library's `BTreeMap`). The
+/// first node is allocated whole.
+const NODE_ROOM: usize = 11;
+const NODE_LEAST: usize = 5;
+
 /// What a name or a value takes as an allocation, beside its bytes.
 const ALLOCATION_BYTES: usize = 16;
 
@@ -152,23 +157,47 @@ const ALLOCATION_BYTES: usize = 16;
 const USUAL_BYTES: u64 = 2_048;
 
 fn map_bytes(attributes: &Attributes) -> usize {
-    let entry = size_of::<String>() + size_of::<AttributeValue>() + 2 * ALLOCATION_BYTES;
-    attributes.iter().map(|(name, value)| entry + name.len() + heap_bytes(value)).sum()
+    let entry = size_of::<String>() + size_of::<AttributeValue>();
+    let texts = attributes
+        .iter()
+        .map(|(name, value)| 2 * ALLOCATION_BYTES + name.len() + heap_bytes(value));
+    nodes_bytes(attributes.len(), entry) + texts.sum::<usize>()
+}
+
+/// What the nodes of a map or a set take that has so many entries of such a size.
+fn nodes_bytes(entries: usize, entry: usize) -> usize {
+    entries.div_ceil(NODE_LEAST) * (NODE_ROOM * entry + 2 * ALLOCATION_BYTES)
 }
 
 /// What a value takes beyond its own size.
 fn heap_bytes(value: &AttributeValue) -> usize {
     let of_members = |count: usize| count * (size_of::<AttributeValue>() + ALLOCATION_BYTES);
+    let of_set = |count| nodes_bytes(count, size_of::<AttributeValue>()) + count * ALLOCATION_BYTES;
     match value {
         AttributeValue::List(values) => {
             of_members(values.len()) + values.iter().map(heap_bytes).sum::<usize>()
         }
         AttributeValue::Map(entries) => map_bytes(entries),
-        AttributeValue::StringSet(set) => of_members(set.len()) + value.stored_bytes(),
-        AttributeValue::NumberSet(set) => of_members(set.len()) + value.stored_bytes(),
-        AttributeValue::BinarySet(set) => of_members(set.len()) + value.stored_bytes(),
+        AttributeValue::StringSet(set) => of_set(set.len()) + value.stored_bytes(),
+        AttributeValue::NumberSet(set) => of_set(set.len()) + value.stored_bytes(),
+        AttributeValue::BinarySet(set) => of_set(set.len()) + value.stored_bytes(),
         _ => value.stored_bytes(),
     }
 }
 
 const NOT_IN_TIME: &str = "the item could not be read in time";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// It was counted by its entry alone, so that items of small maps took five times the memory that the cache may have.
+    #[test]
+    fn regression_a_small_map_was_counted_without_the_room_of_its_node() {
+        let map = Attributes::from([("x".to_owned(), AttributeValue::Bool(true))]);
+        let node = 11 * (size_of::<String>() + size_of::<AttributeValue>());
+        assert!(map_bytes(&map) > node);
+        let maps = AttributeValue::List(vec![AttributeValue::Map(map); 100]);
+        assert!(heap_bytes(&maps) > 100 * node);
+    }
+}

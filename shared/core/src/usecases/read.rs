@@ -33,13 +33,13 @@ pub(crate) struct Lookup<'a> {
     pub(crate) key: &'a ItemKey,
     pub(crate) fields: Option<&'a Fields>,
     pub(crate) consistency: Consistency,
-    /// Whether replicas of the table may answer, too.
+    /// Whether replicas of the table may answer, too: those of a collection that rests, to a read that need not be strong.
     pub(crate) is_spread: bool,
     pub(crate) deadline: Deadline,
 }
 
 impl<'a> Lookup<'a> {
-    /// One that asks the table, but where nothing moves.
+    /// One that asks the table alone.
     pub(crate) fn new(
         directory: &'a Directory,
         key: &'a ItemKey,
@@ -65,7 +65,10 @@ impl<'a> Lookup<'a> {
                     let (found, read) = spread.get_at_each(metadata.placement, shards).await?;
                     (Looked::At(found), read)
                 }
-                Some(reshard) => self.get_moving(reshard, &known).await?,
+                Some(reshard) => {
+                    let of_table = Self { is_spread: false, ..self };
+                    of_table.get_moving(reshard, &known).await?
+                }
             };
             cost += read;
             let found = match looked {
@@ -285,10 +288,13 @@ impl<'a> Lookup<'a> {
         read.await.map_err(|error: Error| error.of_shards(vec![shard]))
     }
 
-    /// Whether replicas may answer, while the metadata says that nothing moves.
+    /// Whether replicas may answer, while the metadata says that nothing moves. An item of a random collection is looked for in
+    /// every shard, and most do not have it: what a replica does not have the table is asked for.
     fn may_be_spread(self, metadata: &CollectionMetadata) -> bool {
         let Self { directory, consistency, .. } = self;
-        consistency == Consistency::Eventual
+        self.is_spread
+            && consistency == Consistency::Eventual
+            && metadata.placement.is_calculated()
             && may_answer(metadata, directory.settings(), directory.now())
     }
 

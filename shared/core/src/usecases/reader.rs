@@ -122,6 +122,7 @@ impl Reader {
         deadline: Deadline,
     ) -> Result<(Option<StoredItem>, Cost), Error> {
         let lookup = Lookup::new(&self.directory, key, fields, consistency, deadline);
+        let lookup = Lookup { is_spread: true, ..lookup };
         self.arrived(&key.partition, Some(key), Access::Get);
         let looked_up = lookup.find().await;
         let consumed_rcu = looked_up.as_ref().map(|(_, cost)| cost.consumed_rcu);

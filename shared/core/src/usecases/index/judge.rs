@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use dynashard_keys::{ItemKey, PartitionKey, PhysicalKey, PhysicalPartitionKey};
 
+use crate::model::error::{Code, Error};
 use crate::model::fields::Fields;
 use crate::model::index::SecondaryIndex;
 use crate::model::item::StoredItem;
@@ -26,7 +27,7 @@ pub(super) struct Judged {
     pub(super) cost: Cost,
 }
 
-/// An entry of which the index does not tell whether it counts.
+/// An entry of which the index does not tell whether it counts, or whether it is ahead of what is known.
 struct Doubt {
     /// Among those that may count.
     at: usize,
@@ -34,10 +35,12 @@ struct Doubt {
     own: PhysicalKey,
     /// Where the item is moved to, if `own` is what it leaves.
     new: Option<PhysicalKey>,
+    /// Whether no item of its collection lies there, by what is known.
+    is_elsewhere: bool,
 }
 
-/// Tells which entries count. Those of one collection are judged by what is `known` of that, and all others by what is known of
-/// their collections now: what was not listed when they had been read had not moved before.
+/// Tells which entries count. Those of one collection are judged by what is `known` of that, and all others by what is held of
+/// their collections: what was not listed when they had been read had not moved before, and whose generation is ahead is read anew.
 pub(super) async fn judge(
     directory: &Directory,
     index: &SecondaryIndex,
@@ -67,29 +70,30 @@ pub(super) async fn judge(
         is_moving |= metadata.reshard().is_some();
         let shards = NativeShards::new(known.clone(), separator);
         let place = shards.place_of(&key, &entry.place.at);
-        if place == Place::Elsewhere || !entry.item.is_live() {
+        let is_elsewhere = place == Place::Elsewhere;
+        if !entry.item.is_live() || is_elsewhere && index.tells_generations {
             continue;
         }
         let may_be_marker =
             index.may_hold_markers() && !index.tells_markers && shards.may_hold_markers();
-        if place == Place::OldHome || may_be_marker {
+        if place == Place::OldHome || may_be_marker || is_elsewhere {
             let new = shards.new_home(&key).filter(|_| place == Place::OldHome);
             let new = new.map(|partition| PhysicalKey { partition, sort: key.sort.clone() });
             let shard = shard.unwrap_or(metadata.placement.first());
             let own = key.at(shard, metadata.placement, separator);
-            doubts.push(Doubt { at: counting.len(), own, new });
+            doubts.push(Doubt { at: counting.len(), own, new, is_elsewhere });
         }
         counting.push(Some((feed, key, entry)));
     }
     let (live, cost) = look(directory, &doubts, &all, deadline).await?;
-    for Doubt { at, own, new } in doubts {
+    for Doubt { at, own, new, is_elsewhere } in doubts {
         let version = counting[at].as_ref().map(|(_, _, entry)| entry.item.version);
         let counts = match new.and_then(|new| live.get(&new)) {
             // What was moved keeps its version, so that the entry shows what is at the new home, which the index may lack yet.
             Some(at_new) => version.is_some_and(|own| own != Version::new(0) && own == *at_new),
             None => live.contains_key(&own),
         };
-        if !counts {
+        if !counts || is_elsewhere {
             counting[at] = None;
         }
     }
@@ -138,10 +142,12 @@ async fn look(
         let batch = left.split_off(left.len().saturating_sub(MAX_KEYS_PER_BATCH_GET));
         let items = directory.context().items();
         let get = || items.batch_get(&batch, Some(&none), Consistency::Strong);
-        let page =
-            attempts.make(get, "the table did not say in time what of the index counts").await?;
+        let page = attempts.make(get, WHY_LATE).await?;
         cost.items_read += u64::try_from(page.items.len()).unwrap_or_default();
         cost.consumed_rcu += page.consumed_rcu;
+        if let Some((_, why)) = page.damaged.into_iter().next() {
+            return Err(Error::new(Code::CorruptData, why).into());
+        }
         for (at, item) in page.items {
             if let Some(partition) = is_ahead(&at, &item) {
                 directory.forget(&partition);
@@ -151,7 +157,13 @@ async fn look(
                 live.insert(at, item.version);
             }
         }
+        if !page.unprocessed.is_empty() {
+            // Some partition has no more to give now.
+            attempts.pause(Error::new(Code::Throttled, WHY_LATE)).await?;
+        }
         left.extend(page.unprocessed);
     }
     Ok((live, cost))
 }
+
+const WHY_LATE: &str = "the table did not say in time what of the index counts";

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use dynashard_keys::{ItemKey, SortKey};
+use dynashard_keys::{ItemKey, Number, SortKey};
 
 use crate::model::error::{Code, Error};
 use crate::model::index::SecondaryIndex;
@@ -20,6 +20,9 @@ use crate::usecases::native_shards::NativeShards;
 use crate::usecases::query::cursor::{decode_place, encode_place};
 use crate::usecases::query::feeds::MAX_ATTEMPTS;
 use crate::usecases::query::{NoPage, PageBudget, Query, renewed};
+
+/// The longest partition key (DynamoDB Developer Guide, "Quotas").
+const MOST_KEY_BYTES: usize = 2_048;
 
 /// Where an entry is among those of all shards of a collection: by the index's sort key and the table's.
 ///
@@ -96,8 +99,13 @@ pub(crate) async fn read_page(
             known,
             partitions,
         };
+        let at_rest = reading.known.clone().filter(|known| known.metadata.reshard().is_none());
         match reading.read().await {
-            Ok(page) => return Ok(page),
+            Ok(page) => match at_rest.filter(|_| query.consistency == Consistency::Strong) {
+                // An entry that has moved leaves nothing behind in the shard that was asked.
+                Some(known) if is_out_of_date(directory, &known, deadline).await? => {}
+                _ => return Ok(page),
+            },
             Err(NoPage::Failed(error)) => return Err(error),
             Err(NoPage::Redo) => {
                 if index.is_by_collection() {
@@ -109,6 +117,16 @@ pub(crate) async fn read_page(
     }
 }
 
+/// Whether a collection that was read as one at rest is none by now, or another one.
+async fn is_out_of_date(
+    directory: &Directory,
+    known: &Known,
+    deadline: Deadline,
+) -> Result<bool, Error> {
+    let now = directory.read_now(&known.metadata.partition, deadline).await?;
+    Ok(now.metadata.generation != known.metadata.generation)
+}
+
 /// Where the query's cursor goes on, if it is one that its pages can have.
 fn start(
     directory: &Directory,
@@ -117,11 +135,23 @@ fn start(
 ) -> Result<Option<IndexPlace>, Error> {
     let Some(text) = query.cursor.as_deref() else { return Ok(None) };
     let place = decode_place(text, &index.name, query)?;
-    let [_, sort] = index.attributes()?;
+    let [partition, sort] = index.attributes()?;
+    let is_of_table =
+        |key: Option<(&str, _)>| key.is_some_and(|(key, _)| key == index.table_keys[1]);
+    let is_asked_for = |sort: &SortKey| match sort {
+        SortKey::String(text) => **text == *query.partition.as_str(),
+        SortKey::Number(number) => {
+            query.partition.as_str().parse().is_ok_and(|it: Number| it == *number)
+        }
+    };
     let is_reached = is_of(place.value.as_ref(), sort.map(|(_, r#type)| r#type))
         && place.value.as_ref().is_none_or(|value| query.range.contains(value))
         && place.sort.is(directory.settings().schema.sort_key_type)
-        && place.at.is_empty() == index.is_by_collection();
+        && place.at.is_empty() == index.is_by_collection()
+        && place.at.len() <= MOST_KEY_BYTES
+        // DynamoDB refuses what says two things of one attribute.
+        && (!is_of_table(sort) || place.value.as_ref() == Some(&place.sort))
+        && (!is_of_table(partition) || is_asked_for(&place.sort));
     let damaged = || Error::new(Code::BadCursor, "the cursor is damaged");
     if is_reached { Ok(Some(place)) } else { Err(damaged()) }
 }
@@ -132,7 +162,12 @@ impl Reading<'_> {
         let start = self.last.clone();
         loop {
             for wave in 0..waves {
-                if let Some(missing) = self.read_wave(wave).await? {
+                let missing = match self.read_wave(wave).await {
+                    // What of the index counts was not told.
+                    Err(NoPage::Failed(error)) if error.is_passing() => Some(error),
+                    read => read?,
+                };
+                if let Some(missing) = missing {
                     let has_come_on = !self.items.is_empty() || self.last != start;
                     return if has_come_on { Ok(self.finish(true)) } else { Err(missing.into()) };
                 }
