@@ -22,7 +22,7 @@ impl Replicas {
     }
 
     /// Sends a request to the table or to one of them, and another at once where that throttles or cannot be read and somebody
-    /// else may know better. Says who has answered. Of several that throttle, one of which a partition does tells most.
+    /// else may know better. Says who has answered.
     pub(crate) async fn ask<T, F>(
         &self,
         clock: &dyn Clock,
@@ -32,7 +32,7 @@ impl Replicas {
     where
         F: Future<Output = Result<T, StoreError>>,
     {
-        let (mut refused, mut hottest) = (Vec::new(), None);
+        let mut refused = Vec::new();
         loop {
             let draw = entropy.next_u64();
             let at = source(&self.lock(), clock.now().boot, draw);
@@ -43,14 +43,11 @@ impl Replicas {
             };
             let now = clock.now().boot;
             match &error {
-                StoreError::Throttled(throttle) => {
+                StoreError::Throttled(_) => {
                     let mut rests_until = self.lock();
                     rest(&mut rests_until, at, now + THROTTLED);
                     if rests_until.iter().all(|until| *until > now) {
-                        return Err(hottest.unwrap_or(error));
-                    }
-                    if throttle.is_of_a_partition() {
-                        hottest.get_or_insert(error);
+                        return Err(error);
                     }
                 }
                 // The index is not there, or not yet; or the role does not name it. That is no answer to the client.

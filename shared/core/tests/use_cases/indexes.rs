@@ -40,22 +40,19 @@ fn index(name: &str, partition: &str, sort: Option<IndexAttribute>) -> Secondary
 fn indexes() -> Vec<SecondaryIndex> {
     let by_rank = || Some(attribute("rank", SortKeyType::Number));
     let local = SecondaryIndex { is_local: true, ..index("local", "pk", by_rank()) };
-    let keys = SecondaryIndex {
+    let of_keys = |index| SecondaryIndex {
         projected: Some(BTreeSet::new()),
         tells_markers: false,
         tells_generations: false,
-        ..index("keys", "pk", None)
+        ..index
     };
     vec![
         local,
         index("global", "pk", by_rank()),
         index("by-country", "country", by_rank()),
         index("plain", "country", None),
-        SecondaryIndex {
-            projected: Some(BTreeSet::new()),
-            ..index("keys-of-country", "country", None)
-        },
-        keys,
+        of_keys(index("keys-of-country", "country", None)),
+        of_keys(index("keys", "pk", None)),
         SecondaryIndex { is_active: false, ..index("making", "country", None) },
         index("inverted", "sk", Some(attribute("pk", SortKeyType::String))),
     ]

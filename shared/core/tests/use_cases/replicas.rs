@@ -232,25 +232,6 @@ fn regression_gets_of_a_random_collection_asked_replicas_in_vain() {
     assert_eq!(world.memory.requests().replica_queries, 0);
 }
 
-/// By the refusal of whoever was asked last it was an index's affair, though the partition was full.
-#[test]
-fn regression_what_a_partition_refused_counted_as_what_an_index_refused() {
-    let world = world();
-    world.place("a", 1, 4);
-    let reader = world.reader();
-    world.store.throttle_at(None, home("a", 4).partition);
-    let arn = "arn:aws:dynamodb:us-east-1:123456789012:table/Items/index/replica-1".to_owned();
-    let throttle = Throttle::from_reason("IndexReadMaxOnDemandThroughputExceeded", Some(arn));
-    for _ in 0..20 {
-        let of_index = (0..100).map(|_| Fault::Refuse(StoreError::Throttled(throttle.clone())));
-        world.store.script(Operation::Query, of_index);
-        let error = get(&world, &reader, "a").expect_err("all refuse");
-        assert!(error.throttle().is_some_and(Throttle::is_of_a_partition), "{error}");
-        world.store.clear(Operation::Query);
-        world.clock.advance(Duration::from_secs(2));
-    }
-}
-
 #[test]
 fn what_lies_where_it_does_not_belong_no_replica_brings_back() {
     let world = world();
