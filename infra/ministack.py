@@ -250,10 +250,13 @@ class Deployed:
 
 def check_configuration(deployed: Deployed) -> str:
     functions = deployed.functions
-    own = {"ScaleFunction": {
-        "READ_ALARM_NAME", "ALARM_NAME", "CAPACITY_ALARM_NAMES",
-        "KEYS_PER_GRANT", "CAPACITY_SCALING", "MAX_READ_CAPACITY_UNITS", "MAX_WRITE_CAPACITY_UNITS",
-    }}
+    own = {
+        "ReadFunction": {"ITEM_CACHE_SECS", "ITEM_CACHE_MEGABYTES", "READ_REPLICAS"},
+        "ScaleFunction": {
+            "READ_ALARM_NAME", "ALARM_NAME", "CAPACITY_ALARM_NAMES",
+            "KEYS_PER_GRANT", "CAPACITY_SCALING", "MAX_READ_CAPACITY_UNITS", "MAX_WRITE_CAPACITY_UNITS",
+        },
+    }
     common = variables(PARAMETERS, deployed.names | {"AWS::StackId": deployed.id})
     for name, (timeout, memory) in FUNCTIONS.items():
         physical = deployed.names[name]
