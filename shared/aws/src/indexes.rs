@@ -11,7 +11,7 @@ use aws_sdk_dynamodb::types::{
 use dynashard_core::ports::{
     Consistency, IndexEntry, IndexPart, IndexPlace, IndexRead, IndexStore, StoreError,
 };
-use dynashard_core::{IndexAttribute, SecondaryIndex, TableSchema};
+use dynashard_core::{IndexAttribute, SecondaryIndex, TableSchema, Told};
 use dynashard_keys::{SortKey, SortKeyType};
 
 use crate::attributes::{
@@ -177,12 +177,11 @@ fn described(table: &TableDescription, schema: &TableSchema) -> Vec<SecondaryInd
             partition_key: of(&KeyType::Hash),
             sort_key: of(&KeyType::Range),
             table_keys: [schema.partition_key_name.clone(), schema.sort_key_name.clone()],
-            tells_markers: false,
-            tells_generations: false,
+            tells: Told::default(),
             projected: (!projects_all).then(projected),
         };
-        index.tells_markers = index.projects(FORWARDED);
-        index.tells_generations = index.projects(GENERATION);
+        index.tells =
+            Told { markers: index.projects(FORWARDED), generations: index.projects(GENERATION) };
         Some(index)
     });
     all.collect()
@@ -253,10 +252,10 @@ mod tests {
         let indexes = described(&table, &TableSchema::default());
         let [made, making, local] = indexes.as_slice() else { panic!("{indexes:?}") };
         assert!(local.is_local && local.is_active && local.is_by_collection());
-        assert!(local.projects("whatever") && local.tells_markers);
+        assert!(local.projects("whatever") && local.tells.markers);
         assert_eq!(local.sort_key, [attribute(&keys(&[("n", KeyType::Range)])[0], &table)]);
         assert_eq!(local.sort_key[0].r#type, Some(SortKeyType::Number));
-        assert!(made.is_active && !made.is_local && !made.tells_markers);
+        assert!(made.is_active && !made.is_local && !made.tells.markers);
         assert!(made.projects("x") && made.projects("raw") && !made.projects("y"));
         assert_eq!(made.sort_key[0].r#type, None, "it is binary");
         assert!(!making.is_active && making.partition_key.len() == 2);

@@ -1,7 +1,7 @@
 //! The indexes of a table, as DynamoDB describes them.
 
 use dynashard_aws::attributes::{FORWARDED, GENERATION};
-use dynashard_core::{IndexAttribute, SecondaryIndex, TableSchema};
+use dynashard_core::{IndexAttribute, SecondaryIndex, TableSchema, Told};
 use serde_json::Value;
 
 use crate::document::Members;
@@ -38,12 +38,11 @@ fn index(description: &Value, is_local: bool, schema: &TableSchema) -> Option<Se
         partition_key: attributes("HASH"),
         sort_key: attributes("RANGE"),
         table_keys: [schema.partition_key_name.clone(), schema.sort_key_name.clone()],
-        tells_markers: false,
-        tells_generations: false,
+        tells: Told::default(),
         projected: (!projects_all).then(|| more.collect()),
     };
-    index.tells_markers = index.projects(FORWARDED);
-    index.tells_generations = index.projects(GENERATION);
+    index.tells =
+        Told { markers: index.projects(FORWARDED), generations: index.projects(GENERATION) };
     Some(index)
 }
 
@@ -80,8 +79,8 @@ mod tests {
             names.collect::<Vec<_>>()
         };
         assert_eq!((sort_key(local), local.is_local), (vec!["n".to_owned()], true));
-        assert!(local.projects("whatever") && local.tells_markers && !local.may_hold_markers());
-        assert!(inverted.may_hold_markers() && !inverted.tells_markers && !inverted.is_local);
+        assert!(local.projects("whatever") && local.tells.markers && !local.may_hold_markers());
+        assert!(inverted.may_hold_markers() && !inverted.tells.markers && !inverted.is_local);
         assert!(inverted.projects("sk") && !inverted.projects("x"));
         assert_eq!(sort_key(many), ["b", "c"]);
         assert!(many.projects("x") && many.projects("a") && !many.projects("_ds_g"));

@@ -94,7 +94,7 @@ fn entry(
     if !index.projects("_ds_v") {
         item.version = Version::new(0);
     }
-    item.forwarded &= index.tells_markers;
+    item.forwarded &= index.tells.markers;
     let at = key.partition.as_str().to_owned();
     let place = IndexPlace { value, at, sort: key.sort.clone() };
     Some((partition, IndexEntry { place, item }))

@@ -24,12 +24,19 @@ pub struct SecondaryIndex {
     pub sort_key: Vec<IndexAttribute>,
     /// The keys of the table, which every entry has.
     pub table_keys: [String; 2],
-    /// Whether an entry says of a marker that it is one.
-    pub tells_markers: bool,
-    /// Whether an entry has the generation of its item. Without it the item looks like one of generation 0.
-    pub tells_generations: bool,
+    /// What of the system's own its entries have.
+    pub tells: Told,
     /// What it projects beside all keys. `None` where it projects all attributes.
     pub projected: Option<BTreeSet<String>>,
+}
+
+/// What the entries of an index tell of their items beside what a client has put.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Told {
+    /// Whether an entry says of a marker that it is one.
+    pub markers: bool,
+    /// Whether an entry has the generation of its item. Without it the item looks like one of generation 0.
+    pub generations: bool,
 }
 
 /// An attribute of the key of an index.
@@ -53,8 +60,7 @@ impl SecondaryIndex {
             partition_key: vec![attribute(partition, Some(SortKeyType::String))],
             sort_key: vec![attribute(sort, Some(schema.sort_key_type))],
             table_keys: [partition.clone(), sort.clone()],
-            tells_markers: true,
-            tells_generations: true,
+            tells: Told { markers: true, generations: true },
             projected: None,
         }
     }

@@ -8,7 +8,8 @@ use dynashard_core::ports::{Consistency, SortRange};
 use dynashard_core::query::{PageBudget, Query};
 use dynashard_core::{
     AttributeValue, Attributes, Code, CollectionMetadata, Error, Fields, Generation,
-    IndexAttribute, IndexPage, Phase, Reader, SecondaryIndex, StoredItem, TableSchema, Version,
+    IndexAttribute, IndexPage, Phase, Reader, SecondaryIndex, StoredItem, TableSchema, Told,
+    Version,
 };
 use dynashard_keys::{
     ItemKey, Number, PartitionKey, PhysicalKey, Placement, ShardId, SortKey, SortKeyType,
@@ -42,8 +43,7 @@ fn indexes() -> Vec<SecondaryIndex> {
     let local = SecondaryIndex { is_local: true, ..index("local", "pk", by_rank()) };
     let of_keys = |index| SecondaryIndex {
         projected: Some(BTreeSet::new()),
-        tells_markers: false,
-        tells_generations: false,
+        tells: Told::default(),
         ..index
     };
     vec![

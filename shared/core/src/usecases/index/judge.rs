@@ -71,11 +71,11 @@ pub(super) async fn judge(
         let shards = NativeShards::new(known.clone(), separator);
         let place = shards.place_of(&key, &entry.place.at);
         let is_elsewhere = place == Place::Elsewhere;
-        if !entry.item.is_live() || is_elsewhere && index.tells_generations {
+        if !entry.item.is_live() || is_elsewhere && index.tells.generations {
             continue;
         }
         let may_be_marker =
-            index.may_hold_markers() && !index.tells_markers && shards.may_hold_markers();
+            index.may_hold_markers() && !index.tells.markers && shards.may_hold_markers();
         if place == Place::OldHome || may_be_marker || is_elsewhere {
             let new = shards.new_home(&key).filter(|_| place == Place::OldHome);
             let new = new.map(|partition| PhysicalKey { partition, sort: key.sort.clone() });
