@@ -85,9 +85,9 @@ def findings(checkov: str, files: list[str]) -> list[dict]:
 
 
 def statements(node):
-    """Yield the statements of all policies in a template."""
+    """Yield the statements of a template that grant something on named resources."""
     children = node if isinstance(node, list) else node.values() if isinstance(node, dict) else []
-    if isinstance(node, dict) and node.get("Effect") == "Allow" and "Resource" in node:
+    if isinstance(node, dict) and node.get("Effect") == "Allow" and node.get("Resource", "*") != "*":
         yield node
     for child in children:
         yield from statements(child)
@@ -101,7 +101,7 @@ def grants_nothing(checkov: str, templates: dict[str, dict]) -> list[str]:
     for name, template in templates.items():
         for statement in statements(template):
             actions = statement["Action"] if isinstance(statement["Action"], list) else [statement["Action"]]
-            for action in actions if statement["Resource"] != "*" else []:
+            for action in actions:
                 service, _, operation = action.partition(":")
                 known = services.get(service, {}).get("privileges", {}).get(operation)
                 if known and action not in WANTED and set(known["resource_types"]) == {""}:

@@ -41,8 +41,7 @@ pub fn workspace() -> Result<&'static Path, Failure> {
     Ok(Path::new(env!("CARGO_MANIFEST_DIR")).parent().ok_or("no workspace")?)
 }
 
-/// A stack of this checkout on free ports, with release builds of the functions, unless the benchmark is none itself: then it only
-/// shows that it runs.
+/// A stack of this checkout on free ports. Its functions are built as the benchmark is: for figures that count, in release.
 pub async fn stack_options() -> Result<StackOptions, Failure> {
     let workspace = workspace()?;
     let source = TemplateSource::Path(workspace.join("template.yaml"));

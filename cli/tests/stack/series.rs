@@ -381,7 +381,7 @@ async fn tables_that_are_no_series_are_refused_and_nothing_is_changed_but_the_ne
         ("gap", "between gap-2013-01 and gap-2013-03 there is a gap"),
         ("name", "name-latest has the tag"),
         ("mixed", "a series has one"),
-        ("none", "there is no table with its name and a period"),
+        ("none", "no table is called by its name and a period"),
     ] {
         let args = ["--series", series, "--now", "2013-03-31T00:00:00Z", "--cool", "on-demand"];
         let delete = ["--delete-after", "1", "--without-export"];

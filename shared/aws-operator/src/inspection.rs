@@ -14,7 +14,7 @@ use dynashard_keys::{RESERVED_PREFIX, Separator, SortKeyType};
 use thiserror::Error;
 
 use crate::operator::{ConnectError, Operator};
-use dynashard_aws::capacity::provisioned;
+use dynashard_aws::capacity::{provisioned, units};
 use dynashard_aws::error::{causes, is_without_answer, service_error};
 
 /// A table as `DescribeTable` has it.
@@ -368,11 +368,7 @@ pub(crate) fn state_of(found: &TableDescription) -> TableState {
             index.index_status(),
             Some(IndexStatus::Active | IndexStatus::Updating)
         ),
-        provisioned: index.provisioned_throughput().and_then(|units| {
-            let units =
-                (unsigned(units.read_capacity_units()), unsigned(units.write_capacity_units()));
-            (units != (0, 0)).then_some(units)
-        }),
+        provisioned: index.provisioned_throughput().and_then(units),
     });
     TableState {
         is_active: matches!(status, TableStatus::Active | TableStatus::Updating),

@@ -2,7 +2,6 @@
 //! Each call is one request, and may be sent again: what it was to do is done then.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use async_lock::Mutex;
 use async_trait::async_trait;
@@ -15,7 +14,7 @@ use aws_sdk_dynamodb::types::{
     TableClass, TableDescription, Tag, TimeToLiveSpecification, UpdateGlobalSecondaryIndexAction,
     WarmThroughput,
 };
-use dynashard_aws::capacity::provisioned;
+use dynashard_aws::capacity::{provisioned, signed};
 use dynashard_aws::error::{of_watch, service_error};
 use dynashard_core::ports::{
     Change, Dated, List, ListPage, Listed, Record, RecordKey, RecordStore, StoreError, World,
@@ -75,11 +74,11 @@ pub struct Bucket {
 }
 
 /// The tables of series, with an operator's credentials.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct SeriesTables {
     client: Client,
     /// The series and the model of tables whose tags were read or set. New tags show some seconds late.
-    known: Arc<Mutex<BTreeMap<String, Tags>>>,
+    known: Mutex<BTreeMap<String, Tags>>,
 }
 
 /// The values of [`SERIES_TAG`] and [`LIKE_TAG`].
@@ -88,7 +87,7 @@ type Tags = (Option<String>, Option<String>);
 impl SeriesTables {
     /// As this operator sees them.
     pub fn of(operator: &Operator) -> Self {
-        Self { client: operator.client.clone(), known: Arc::default() }
+        Self { client: operator.client.clone(), known: Mutex::default() }
     }
 
     /// The names of all tables. Takes the permission `dynamodb:ListTables`.
@@ -457,9 +456,8 @@ fn units_of(
 }
 
 fn throughput((reads, writes): (u64, u64)) -> Result<ProvisionedThroughput, BuildError> {
-    let in_sdk = |units: u64| i64::try_from(units).unwrap_or(i64::MAX);
-    let units = ProvisionedThroughput::builder().read_capacity_units(in_sdk(reads));
-    units.write_capacity_units(in_sdk(writes)).build()
+    let units = ProvisionedThroughput::builder().read_capacity_units(signed(reads));
+    units.write_capacity_units(signed(writes)).build()
 }
 
 /// DynamoDB refuses empty lists.
@@ -494,6 +492,8 @@ fn misbuilt(error: &BuildError) -> StoreError {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use aws_config::BehaviorVersion;
     use aws_sdk_dynamodb::Config;
     use aws_sdk_dynamodb::config::{Credentials, Region};
@@ -582,7 +582,7 @@ mod tests {
             .credentials_provider(Credentials::new("a", "b", None, None, "test"))
             .http_client(http_client_fn(move |_, _| connector.clone()));
         let client = Client::from_conf(config.build());
-        (SeriesTables { client, known: Arc::default() }, canned)
+        (SeriesTables { client, known: Mutex::default() }, canned)
     }
 
     #[tokio::test]

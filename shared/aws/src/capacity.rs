@@ -8,7 +8,9 @@ use aws_sdk_cloudwatch::types::{
     Dimension, Metric, MetricDataQuery, MetricDataResult, MetricStat, ScanBy,
 };
 use aws_sdk_dynamodb::config::retry::RetryConfig;
-use aws_sdk_dynamodb::types::{BillingMode, ProvisionedThroughput, TableDescription};
+use aws_sdk_dynamodb::types::{
+    BillingMode, ProvisionedThroughput, ProvisionedThroughputDescription, TableDescription,
+};
 use dynashard_core::ports::{AlarmControl, CapacityUpdate, StoreError, TableCapacity};
 use dynashard_core::{
     AlarmStatus, CapacityMetrics, CapacityPeriod, CapacitySide, CapacityUnits, HeatWindow,
@@ -228,7 +230,8 @@ fn periods(access: CapacitySide, results: &[MetricDataResult]) -> Vec<CapacityPe
     known.map(|of| CapacityPeriod { unexplained: of.unexplained.max(0.0), ..of }).collect()
 }
 
-fn signed(units: u64) -> i64 {
+/// Units in the SDK's type.
+pub fn signed(units: u64) -> i64 {
     i64::try_from(units).unwrap_or(i64::MAX)
 }
 
@@ -238,9 +241,12 @@ pub fn provisioned(table: &TableDescription) -> Option<(u64, u64)> {
     if mode == Some(&BillingMode::PayPerRequest) {
         return None;
     }
-    let capacity = table.provisioned_throughput()?;
-    let units =
-        (unsigned(capacity.read_capacity_units()), unsigned(capacity.write_capacity_units()));
+    units(table.provisioned_throughput()?)
+}
+
+/// What a table or an index is provisioned with. On demand these are given as zero.
+pub fn units(of: &ProvisionedThroughputDescription) -> Option<(u64, u64)> {
+    let units = (unsigned(of.read_capacity_units()), unsigned(of.write_capacity_units()));
     (units != (0, 0)).then_some(units)
 }
 

@@ -3,7 +3,7 @@ use alloc::format;
 use alloc::string::String;
 use core::fmt;
 
-use time::{Date, Duration, Month, OffsetDateTime, Weekday};
+use time::{Date, Month, OffsetDateTime, Weekday};
 
 use crate::KeyError;
 
@@ -111,7 +111,7 @@ impl TimeTables {
                 Date::from_calendar_date(year, month(rest.strip_prefix('-')?)?, 1)
             }
         };
-        // A period has one name: `2014-7` and `+014-07` are none.
+        // A period has one name, and `2014-7` and `+014-07` can be read, too.
         let begin = begin.ok().filter(|begin| self.of(*begin).as_deref() == Ok(table))?;
         Some(self.number(begin))
     }
@@ -152,8 +152,8 @@ impl TimeTables {
         if first > last {
             return Err(KeyError::DatesReversed);
         }
-        let days = core::iter::successors(Some(self.begin(first)), |day| self.next(*day));
-        Ok(days.take_while(move |day| *day <= last).map(|day| self.name(day)))
+        let (first, last) = (self.number(first), self.number(last));
+        Ok((first..=last).filter_map(|number| self.numbered(number).ok()))
     }
 
     fn number(&self, day: Date) -> i64 {
@@ -163,27 +163,6 @@ impl TimeTables {
             TablePeriod::Week => day.to_julian_day().div_euclid(7).into(),
             TablePeriod::Month => i64::from(day.year()) * 12 + i64::from(u8::from(day.month())) - 1,
         }
-    }
-
-    /// The first day of a period.
-    fn begin(&self, day: Date) -> Date {
-        let into = match self.period {
-            TablePeriod::Day => 0,
-            TablePeriod::Week => day.weekday().number_days_from_monday(),
-            TablePeriod::Month => day.day() - 1,
-        };
-        // The year 1 begins with a Monday, so no period begins before it.
-        day.saturating_sub(Duration::days(i64::from(into)))
-    }
-
-    /// The first day of the next period.
-    fn next(&self, begin: Date) -> Option<Date> {
-        let days = match self.period {
-            TablePeriod::Day => 1,
-            TablePeriod::Week => 7,
-            TablePeriod::Month => begin.month().length(begin.year()),
-        };
-        begin.checked_add(Duration::days(i64::from(days)))
     }
 
     fn name(&self, day: Date) -> String {

@@ -11,8 +11,8 @@ use crate::float;
 use crate::workload::DAYS_OF_A_MONTH;
 
 const HOURS_OF_A_MONTH: f64 = 24.0 * DAYS_OF_A_MONTH;
-const SECONDS_OF_A_MONTH: f64 = 3_600.0 * HOURS_OF_A_MONTH;
-const GB: f64 = 1e9;
+pub(crate) const SECONDS_OF_A_MONTH: f64 = 3_600.0 * HOURS_OF_A_MONTH;
+pub(crate) const GB: f64 = 1e9;
 
 /// Prices as `data/prices-us-east-1.json` has them.
 #[derive(Debug, Clone, Deserialize)]

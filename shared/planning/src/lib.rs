@@ -41,16 +41,6 @@ fn at_least_one(quotient: f64) -> u64 {
     quotient.ceil().max(1.0) as u64
 }
 
-/// How many tables hold so many whole periods and the present one.
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "the workload's bounds keep it below 36,501"
-)]
-fn tables(periods: f64) -> u32 {
-    periods.ceil() as u32 + 1
-}
-
 /// A count as a factor.
 #[expect(
     clippy::cast_precision_loss,

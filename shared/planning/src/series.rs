@@ -2,10 +2,10 @@
 
 use serde::Serialize;
 
-use crate::cost::Prices;
+use crate::cost::{GB, Prices, SECONDS_OF_A_MONTH};
 use crate::partitions::Partitions;
 use crate::stage::Stage;
-use crate::workload::{DAYS_OF_A_MONTH, Workload};
+use crate::workload::{DAYS_OF_A_MONTH, SECONDS_OF_A_DAY, Workload};
 
 /// Both ways to keep items for a time, in the last month of a plan. The writes cost the same: neither expiring items nor a table
 /// that is deleted takes write units.
@@ -14,7 +14,7 @@ pub struct TimeSeries {
     /// What each of several tables would hold: `day`, `week` or `month`.
     pub period: &'static str,
     /// How many of them there would be, the present one included.
-    pub tables: u32,
+    pub tables: u64,
     /// One table with time to live.
     pub one_table: Keeping,
     /// Tables by period, of which all but the present one are of the infrequent-access class and on demand.
@@ -39,11 +39,9 @@ pub struct Keeping {
 
 /// The next table is there for so many days before it is written to, with the capacity of the present one.
 const DAYS_AHEAD: f64 = 1.0;
-/// So many periods of retention are enough for tables of one.
+/// A period is short enough if retention is so many of them.
 const FEWEST_TABLES: f64 = 2.0;
 const PERIODS: [(&str, f64); 3] = [("month", DAYS_OF_A_MONTH), ("week", 7.0), ("day", 1.0)];
-const SECONDS_OF_A_DAY: f64 = 86_400.0;
-const GB: f64 = 1e9;
 
 impl TimeSeries {
     /// Compares both; `None` if items are kept for ever.
@@ -67,13 +65,12 @@ impl TimeSeries {
         let series_usd = hot / GB * prices.gb_month + cooled / GB * prices.infrequent_gb_month;
         // Where such reads cost no more, any number of them pays.
         let premium = (prices.infrequent_read_unit - prices.read_unit).max(f64::EPSILON);
-        let seconds = DAYS_OF_A_MONTH * SECONDS_OF_A_DAY;
-        let pays = (one_usd - series_usd).max(0.0) / premium / seconds;
+        let pays = (one_usd - series_usd).max(0.0) / premium / SECONDS_OF_A_MONTH;
         let of_one_period = items_a_day * f64::from(workload.item_bytes) * days;
         let provisioned = last.cost.provisioned_usd;
         Some(Self {
             period,
-            tables: crate::tables(retention / days),
+            tables: crate::at_least_one(retention / days) + 1,
             one_table: Keeping {
                 billed_bytes,
                 storage_usd: one_usd,

@@ -76,7 +76,7 @@ pub struct Workload {
 /// The days of a month, as the price lists of AWS count them.
 pub const DAYS_OF_A_MONTH: f64 = 30.0;
 
-const SECONDS_OF_A_DAY: f64 = 86_400.0;
+pub(crate) const SECONDS_OF_A_DAY: f64 = 86_400.0;
 /// Far above what any table is asked for.
 const MOST_PER_SECOND: f64 = 10e6;
 const MOST_ITEM_BYTES: u32 = 409_600;

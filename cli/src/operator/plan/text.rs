@@ -114,8 +114,7 @@ fn notes(plan: &Plan, output: &mut Output) {
 /// One table with time to live beside tables by period.
 fn time_series(plan: &Plan, output: &mut Output) {
     let Some(series) = &plan.time_series else { return };
-    let TimeSeries { period, tables, one_table: one, by_period, pays_below_read_units, .. } =
-        series;
+    let TimeSeries { period, tables, one_table: one, by_period, pays_below_read_units } = series;
     let kept = |kept: &Keeping| {
         format!("{} for {} GB", dollars(kept.storage_usd), number(kept.billed_bytes / 1e9))
     };

@@ -123,17 +123,17 @@ impl Destination {
                 if found != Some(manifest.content) {
                     return Ok(false);
                 }
-                found
+                manifest.content
             }
             Self::Bucket(_) => match self.state(operator, table, ended).await?.last {
-                Some(BucketExport::Complete(items)) => Some(Content { items, digest: 0 }),
-                _ => None,
+                Some(BucketExport::Complete(items)) => Content { items, digest: 0 },
+                _ => return Ok(false),
             },
         };
         let (present, _) = copied(operator, &table.name, io::sink(), false).await?;
         Ok(match self {
-            Self::Folder(_) => exported == Some(present),
-            Self::Bucket(_) => exported.is_some_and(|exported| exported.items == present.items),
+            Self::Folder(_) => exported == present,
+            Self::Bucket(_) => exported.items == present.items,
         })
     }
 }

@@ -81,8 +81,8 @@ With --json each step is a line {\"event\":\"step\",\"step\":...,\"table\":...},
 line is {\"event\":\"summary\",\"series\":...,\"period\":...,\"tables\":[...],\"steps\":...,\"waiting\":[...],\"kept\":[...]}.
 
 Exit status: 0 if everything is done, or waits for DynamoDB until the next run; 1 if not, and a line on stderr for each table
-says why: with not_a_series or series_behind at most the next table was made, with export_mismatch a table has changed behind two
-exports, with series_incomplete one is gone that a new one was made like; 130 after Ctrl-C.
+says why: with series_behind nothing was done, with not_a_series at most new tables were made, with export_mismatch a table has
+changed behind two exports, with series_incomplete one is gone that a new one was made like; 130 after Ctrl-C.
 
 Examples:
   aws dynamodb tag-resource --resource-arn ARN --tags Key=dynashard:series,Value=events
@@ -117,7 +117,7 @@ fn instant(text: &str) -> Result<i64, String> {
     let instant = OffsetDateTime::parse(text, &Rfc3339);
     instant
         .map(OffsetDateTime::unix_timestamp)
-        .map_err(|error| format!("{error}, as in 2026-11-30T12:00:00Z"))
+        .map_err(|error| format!("{error}: it must be as 2026-11-30T12:00:00Z is"))
 }
 
 impl RotateArgs {
@@ -313,8 +313,7 @@ impl Rotation<'_> {
         number: i64,
         times: Times,
     ) -> Result<Member, Failure> {
-        let kept = self.policy.delete_after.map_or(i64::MAX, i64::from);
-        let is_past = number < times.now.saturating_sub(kept);
+        let is_past = number < self.policy.past(times.now);
         let mut member = Member { table: table.clone(), ..Member::default() };
         let inspector = Inspector::of(&self.operator);
         let name = table.name.as_str();
@@ -330,7 +329,7 @@ impl Rotation<'_> {
             member.is_recoverable =
                 seen(name, async || inspector.is_recoverable(name).await).await?;
         }
-        let is_cooled = number <= times.now - i64::from(self.policy.hot);
+        let is_cooled = number <= self.policy.cooled(times.now);
         if let Some(schema) = schema_of(table).filter(|_| is_cooled && table.state.is_active) {
             let owner = patiently(async || owner(&self.operator, name, &schema).await).await?;
             member.is_owned = owner.is_some();

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use dynashard_aws_operator::{BucketExport, LIKE_TAG, SeriesTable, TableState};
+use dynashard_aws_operator::{BucketExport, LIKE_TAG, SeriesTable};
 use dynashard_keys::TimeTables;
 use serde::Serialize;
 
@@ -20,6 +20,18 @@ pub(super) struct Policy {
     pub(super) archive: Archive,
 }
 
+impl Policy {
+    /// The newest table that is not hot, by its number.
+    pub(super) fn cooled(&self, now: i64) -> i64 {
+        now - i64::from(self.hot)
+    }
+
+    /// The number below which tables are past their time.
+    pub(super) fn past(&self, now: i64) -> i64 {
+        self.delete_after.map_or(i64::MIN, |kept| now - i64::from(kept))
+    }
+}
+
 /// What becomes of tables that are not hot any more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Cooling {
@@ -32,7 +44,6 @@ pub(super) struct Cooling {
 /// Where a table goes before it is deleted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Archive {
-    /// Nowhere.
     Nowhere,
     Folder,
     /// To S3, for which DynamoDB has to be able to restore the table.
@@ -147,8 +158,7 @@ impl Plan {
         }
         let models = members.values().filter_map(|member| member.table.like.as_ref());
         let models = models.collect::<BTreeSet<_>>();
-        let cooled = times.now - i64::from(policy.hot);
-        let past = policy.delete_after.map_or(i64::MIN, |kept| times.now - i64::from(kept));
+        let (cooled, past) = (policy.cooled(times.now), policy.past(times.now));
         for (_, member) in members.iter().filter(|(number, _)| (past..=cooled).contains(number)) {
             plan.cool(member, policy.cooling);
         }
@@ -233,7 +243,7 @@ impl Plan {
             read_units,
             write_units,
         });
-        let infrequent = (cooling.is_infrequent && !is_infrequent(state))
+        let infrequent = (cooling.is_infrequent && state.class != "STANDARD_INFREQUENT_ACCESS")
             .then(|| Step::MakeInfrequent { table: table() });
         self.when_active(member, on_demand.into_iter().chain(lower).chain(infrequent));
     }
@@ -250,7 +260,7 @@ impl Plan {
             None => {
                 let is_archived = policy.archive == Archive::Nowhere
                     || matches!(member.export, Some(BucketExport::Complete(_)));
-                if member.export == Some(BucketExport::Running) && !is_archived {
+                if member.export == Some(BucketExport::Running) {
                     let why = "it is being exported".to_owned();
                     self.waiting.push(Left { table: table(), why });
                     return End::Waits;
@@ -343,10 +353,6 @@ fn completion(table: &str, model: &Member, made: Option<&Member>) -> Vec<Step> {
         Some(Step::Untag { table: name(), like: model.table.name.clone() }),
     ];
     steps.into_iter().flatten().collect()
-}
-
-fn is_infrequent(state: &TableState) -> bool {
-    state.class == "STANDARD_INFREQUENT_ACCESS"
 }
 
 #[cfg(test)]

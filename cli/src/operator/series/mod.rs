@@ -79,7 +79,7 @@ impl Series {
             }
         }
         let Some(period) = period else {
-            let why = "there is no table with its name and a period, as in NAME-2026-11, NAME-2026-W47 or NAME-2026-11-22: make \
+            let why = "no table is called by its name and a period, as in NAME-2026-11, NAME-2026-W47 or NAME-2026-11-22: make \
                        the first one with the tag";
             return Err(no_series(name, &format!("{why} {SERIES_TAG}={name}")));
         };
@@ -99,11 +99,6 @@ impl Series {
         let found = upto.next_back().or_else(|| self.members.first_key_value());
         let (number, table) = found.expect("a series has a table");
         (*number, table)
-    }
-
-    /// Whether the table of this period cannot be used yet.
-    pub(super) fn is_being_made(&self, number: i64) -> bool {
-        self.members.get(&number).is_some_and(|table| table.state.status == "CREATING")
     }
 
     /// The number of the newest table.

@@ -47,7 +47,9 @@ impl<'a> Tables<'a> {
         connect: &ConnectArgs,
     ) -> Result<Option<(&Reader, Option<String>)>, Failure> {
         // One that is being made holds nothing, and cannot be read yet.
-        while self.at.as_ref().is_some_and(|at| self.series.is_being_made(at.number)) {
+        let is_being_made =
+            |at: &SeriesCursor| self.series.members[&at.number].state.status == "CREATING";
+        while self.at.as_ref().is_some_and(is_being_made) {
             self.advance();
         }
         let Some(at) = &self.at else { return Ok(None) };

@@ -174,8 +174,7 @@ fn item_cache<F: Fn(&str) -> Option<String>>(
     Ok((secs > 0).then_some(limits))
 }
 
-/// How many replicas the table has for reads. It is none in functions that read nothing of it, which do not have the variable, and
-/// in stacks that were deployed before there was such a parameter.
+/// How many replicas the table has for reads: 0 without the variable, which only ReadFunction has.
 fn read_replicas<F: Fn(&str) -> Option<String>>(
     variables: &Variables<F>,
 ) -> Result<u32, ConfigError> {

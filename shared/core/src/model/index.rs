@@ -128,7 +128,7 @@ impl SecondaryIndex {
         };
         let mut has = self.keys();
         has.extend(projected.iter().map(String::as_str));
-        // What is the system's own is none of a client's fields.
+        // Clients do not see the system's own attributes.
         let has = has.into_iter().filter(|name| !name.starts_with(RESERVED_PREFIX));
         let why = format!(
             "the index {} {what}; name fields that it has: {}",

@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 use std::collections::{BTreeSet, VecDeque};
 
-use crate::usecases::query::with_spread;
+use crate::usecases::query::{feed_limit, limit_by_share};
 
 /// Shards that are read page by page: entries of an `E`, which are in order by a `P`, and go on behind a `K`.
 ///
@@ -70,16 +70,15 @@ impl<P: Ord + Clone, K: Clone, E> Feeds<P, K, E> {
     /// How many entries to ask a shard for where `wanted` are: its share and what that may vary by, or what it was of those
     /// that were taken so far, if that is twice as many as before at most.
     pub fn limit(&self, at: usize, wanted: usize) -> usize {
-        let part = |of: usize, all: usize| float(wanted) * float(of) / float(all.max(1));
         let Feed { asked, brought, .. } = &self.feeds[at];
         let twice = 2 * (*asked).max(1);
         let limit = match (*asked, *brought) {
-            (0, _) => with_spread(part(1, self.feeds.len()), wanted),
+            (0, _) => feed_limit(wanted, self.feeds.len()),
             // Nothing that counts was among them.
             (_, 0) => twice,
             (_, brought) => {
                 let all = self.feeds.iter().map(|feed| feed.brought).sum::<usize>();
-                with_spread(part(brought, all), wanted.min(twice))
+                limit_by_share(wanted, (brought, all), wanted.min(twice))
             }
         };
         limit.clamp(1, MOST)
@@ -171,10 +170,6 @@ impl<P: Ord + Clone, K: Clone, E> Feeds<P, K, E> {
             (feed.covered, feed.is_open) = (None, true);
         }
     }
-}
-
-fn float(count: usize) -> f64 {
-    u32::try_from(count).map_or(f64::MAX, f64::from)
 }
 
 #[cfg(test)]

@@ -242,7 +242,7 @@ impl Reader {
         deadline: Deadline,
     ) -> Result<IndexPage, Error> {
         let store = self.index_store()?;
-        // What a global index is read for is none of a collection's load.
+        // Reads of a global index load the index, and not the collection's partitions.
         let metered = index.is_local.then_some(&query.partition);
         if let Some(partition) = metered {
             self.arrived(partition, None, Access::Query);

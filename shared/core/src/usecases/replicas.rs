@@ -50,7 +50,7 @@ impl Replicas {
                         return Err(error);
                     }
                 }
-                // The index is not there, or not yet; or the role does not name it. That is no answer to the client.
+                // The index is not there, or not yet; or the role does not name it. The client hears nothing of that.
                 StoreError::Rejected(_) | StoreError::Misconfigured(_) if replica.is_some() => {
                     rest(&mut self.lock(), at, now + UNREADABLE);
                     refused.push(at);

@@ -206,7 +206,7 @@ fn an_index_by_collection_is_read_over_all_shards_in_order() {
 #[test]
 fn an_index_by_another_attribute_shows_logical_keys_and_each_item_once() {
     for (world, is_moving) in [(laid_out(1), false), (laid_out(4), false), (moving(), true)] {
-        // Those of another collection are in the same index, and what is the system's own is no item.
+        // Those of another collection are in the same index, and what is the system's own is not an item.
         let other = ItemKey::new(PartitionKey::new("JFK").expect("a key"), sort("z"));
         world.memory.place(
             &other.at(ShardId::new(0), Placement::Xxh64, world.settings().schema.separator),

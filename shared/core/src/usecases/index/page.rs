@@ -117,7 +117,7 @@ pub(crate) async fn read_page(
     }
 }
 
-/// Whether a collection that was read as one at rest is none by now, or another one.
+/// Whether the metadata by which a collection was read is out of date by now.
 async fn is_out_of_date(
     directory: &Directory,
     known: &Known,

@@ -25,7 +25,7 @@ use crate::usecases::query::moving::moving_page;
 use crate::usecases::query::ordered::ordered_page;
 use crate::usecases::query::page::PageRead;
 use crate::usecases::query::unordered::unordered_page;
-pub use ordered::with_spread;
+pub(crate) use ordered::{feed_limit, limit_by_share};
 pub use page::{MAX_PAGE_BYTES, PageBudget, QueryPage};
 pub use strategy::Strategy;
 

@@ -17,7 +17,7 @@ use crate::usecases::query::page::{Page, PageRead, QueryPage};
 ///
 /// A shard holds its share of the page, give or take its statistical spread: two standard
 /// deviations above the mean seldom run dry, and little is read in vain.
-pub(super) fn feed_limit(wanted: usize, feeds: usize) -> usize {
+pub(crate) fn feed_limit(wanted: usize, feeds: usize) -> usize {
     feed_limit_within(SELDOM_DRY, wanted, feeds)
 }
 
@@ -29,9 +29,9 @@ pub(super) fn feed_limit_within(deviations: f64, wanted: usize, feeds: usize) ->
 /// How many deviations above its mean a shard is asked for.
 pub(super) const SELDOM_DRY: f64 = 2.0;
 
-/// How many items to ask a shard for that has `mean` of the page, in the middle: that and two deviations, from 1 to `most`.
-pub fn with_spread(mean: f64, most: usize) -> usize {
-    within(SELDOM_DRY, mean, most)
+/// As [`feed_limit`], of a shard that has `part` of `all` items: from 1 to `most`.
+pub(crate) fn limit_by_share(wanted: usize, (part, all): (usize, usize), most: usize) -> usize {
+    within(SELDOM_DRY, integral(wanted) * integral(part) / integral(all.max(1)), most)
 }
 
 fn within(deviations: f64, mean: f64, most: usize) -> usize {
@@ -110,9 +110,8 @@ impl Merge {
             let wanted = match self.brought[at] {
                 0 => feed_limit(room, self.feeds.len()),
                 brought => {
-                    let share = integral(room) * integral(brought) / integral(page.len());
                     let asked = usize::try_from(self.feeds[at].asked.unwrap_or(0)).unwrap_or(room);
-                    with_spread(share, room).min(2 * asked.max(1))
+                    limit_by_share(room, (brought, page.len()), room).min(2 * asked.max(1))
                 }
             };
             self.feeds[at].ask(at, wanted)
