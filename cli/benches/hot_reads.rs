@@ -25,8 +25,9 @@ const SECS: u32 = 20;
 /// Each keeps what it has read itself.
 const ENVIRONMENTS: usize = 24;
 
-/// The least shares of the reads.
+/// How many times what the table absorbs alone two replicas absorb, at least.
 const LEAST_BY_REPLICAS: f64 = 2.0;
+/// The share that the cache absorbs, at least.
 const LEAST_BY_CACHE: f64 = 0.95;
 
 #[tokio::main]

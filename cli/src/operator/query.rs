@@ -1,4 +1,4 @@
-//! `dynashard query`: prints the items of a collection as lines of JSON, page after page.
+//! `dynashard query`: prints the items of a collection, or of an index, as lines of JSON, page after page.
 
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::process::ExitCode;

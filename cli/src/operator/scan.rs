@@ -40,10 +40,7 @@ pub(super) fn key_attributes(
     sort: &SortKey,
     schema: &TableSchema,
 ) -> Attributes {
-    let sort = match sort {
-        SortKey::String(text) => AttributeValue::String(text.to_string()),
-        SortKey::Number(number) => AttributeValue::Number(number.clone()),
-    };
+    let sort = AttributeValue::from(sort);
     let partition = AttributeValue::String(partition);
     let names = [&schema.partition_key_name, &schema.sort_key_name].map(String::clone);
     names.into_iter().zip([partition, sort]).collect()

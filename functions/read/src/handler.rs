@@ -16,6 +16,9 @@ use serde::Serialize;
 /// What all entries of a batch's body may take, in bytes. The rest of Lambda's 6 MB is for the envelope.
 const MAX_BATCH_BYTES: usize = 6_000_000;
 
+/// What stands between two items.
+const COMMA: usize = 1;
+
 /// The code of a key that a batch did not read, because its answer was full.
 const ANSWER_FULL: &str = "answer_full";
 
@@ -56,9 +59,7 @@ impl ReadHandler {
         let got = self.reader.get(&key, fields.as_ref(), consistency, deadline).await?;
         let Got { item, items_read, consumed_rcu, consumed_wcu, age } = got;
         let format = headers::answer_format(request);
-        let schema = self.schema();
-        let (partition, sort) = (&key.partition, &key.sort);
-        let json = ItemJson { schema, partition, sort, item: &item, format };
+        let json = self.json(&key, &item, format);
         let response = if preconditions.wants(item.version)? {
             of_items(&json, format)
         } else {
@@ -90,12 +91,8 @@ impl ReadHandler {
         let BatchGet { keys, fields, consistency } =
             body::batch_get(&request.body, self.schema(), &request.granted)?;
         let format = headers::answer_format(request);
-        let schema = self.schema();
-        let measure = |key: &ItemKey, item: &StoredItem| {
-            let comma = 1;
-            let ItemKey { partition, sort } = key;
-            ItemJson { schema, partition, sort, item, format }.payload_bytes() + comma
-        };
+        let measure =
+            |key: &ItemKey, item: &StoredItem| self.json(key, item, format).payload_bytes() + COMMA;
         // Each key may come to be listed in place of its item.
         let listed =
             keys.iter().map(|key| payload_bytes(&Unprocessed::new(key, ANSWER_FULL))).sum();
@@ -109,13 +106,7 @@ impl ReadHandler {
             .iter()
             .map(|(key, code)| Unprocessed::new(key, code.as_str()))
             .chain(got.left_out.iter().map(|key| Unprocessed::new(key, ANSWER_FULL)));
-        let items = got.items.iter().map(|(key, item)| ItemJson {
-            schema,
-            partition: &key.partition,
-            sort: &key.sort,
-            item,
-            format,
-        });
+        let items = got.items.iter().map(|(key, item)| self.json(key, item, format));
         let answer = BatchAnswer {
             items: items.collect(),
             unprocessed: unprocessed.collect(),
@@ -159,8 +150,7 @@ impl ReadHandler {
         let partition = &query.partition;
         let schema = self.schema();
         let measure = |sort: &SortKey, item: &StoredItem| {
-            let comma = 1;
-            ItemJson { schema, partition, sort, item, format }.payload_bytes() + comma
+            ItemJson { schema, partition, sort, item, format }.payload_bytes() + COMMA
         };
         let budget = PageBudget { max_bytes: MAX_PAGE_BYTES, measure: &measure };
         let page = self.reader.query(&query, budget, deadline).await?;
@@ -187,21 +177,12 @@ impl ReadHandler {
         let index = self.reader.index(name, deadline).await?;
         let query = params.index_query(&index, &request.granted)?;
         params.finish()?;
-        let (format, schema) = (headers::answer_format(request), self.schema());
-        let measure = |key: &ItemKey, item: &StoredItem| {
-            let comma = 1;
-            let ItemKey { partition, sort } = key;
-            ItemJson { schema, partition, sort, item, format }.payload_bytes() + comma
-        };
+        let format = headers::answer_format(request);
+        let measure =
+            |key: &ItemKey, item: &StoredItem| self.json(key, item, format).payload_bytes() + COMMA;
         let budget = PageBudget { max_bytes: MAX_PAGE_BYTES, measure: &measure };
         let page = self.reader.query_index(&index, &query, budget, deadline).await?;
-        let items = page.items.iter().map(|(key, item)| ItemJson {
-            schema,
-            partition: &key.partition,
-            sort: &key.sort,
-            item,
-            format,
-        });
+        let items = page.items.iter().map(|(key, item)| self.json(key, item, format));
         let is_strong = query.consistency == Consistency::Strong;
         let answer = QueryAnswer {
             items: items.collect(),
@@ -233,6 +214,12 @@ impl ReadHandler {
         let last = known(last_decision, "last_decision", &partition).flatten();
         let details = CollectionDetails::new(&metadata, view, limits, demand, last.as_ref());
         Ok(Response::json(200, &details))
+    }
+
+    /// An item in an answer of this format.
+    fn json<'a>(&'a self, key: &'a ItemKey, item: &'a StoredItem, format: Format) -> ItemJson<'a> {
+        let ItemKey { partition, sort } = key;
+        ItemJson { schema: self.schema(), partition, sort, item, format }
     }
 
     fn schema(&self) -> &TableSchema {

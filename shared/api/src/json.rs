@@ -196,10 +196,7 @@ impl Serialize for ItemJson<'_> {
             }
             Format::DynamoDb => {
                 let partition = AttributeValue::String(self.partition.to_string());
-                let sort = match self.sort {
-                    SortKey::String(text) => AttributeValue::String(text.to_string()),
-                    SortKey::Number(number) => AttributeValue::Number(number.clone()),
-                };
+                let sort = AttributeValue::from(self.sort);
                 map.serialize_entry(pk, &DynamoDb(&partition))?;
                 map.serialize_entry(sk, &DynamoDb(&sort))?;
                 for (name, value) in &self.item.attributes {

@@ -41,9 +41,13 @@ pub(crate) fn take_sort_key(
     item: &mut HashMap<String, Sdk>,
     schema: &TableSchema,
 ) -> Result<SortKey, StoreError> {
-    let name = &schema.sort_key_name;
+    sort_key_of(item.remove(&schema.sort_key_name), &schema.sort_key_name)
+}
+
+/// The value of an attribute that is a sort key.
+pub(crate) fn sort_key_of(value: Option<Sdk>, name: &str) -> Result<SortKey, StoreError> {
     let wrong = |why: &str| StoreError::Corrupt(format!("the key {name:?} {why}"));
-    let (text, r#type) = match item.remove(name) {
+    let (text, r#type) = match value {
         Some(Sdk::S(text)) => (text, SortKeyType::String),
         Some(Sdk::N(text)) => (text, SortKeyType::Number),
         Some(_) => return Err(wrong("is neither a string nor a number")),

@@ -12,10 +12,10 @@ use dynashard_core::ports::{
     Consistency, IndexEntry, IndexPart, IndexPlace, IndexRead, IndexStore, StoreError,
 };
 use dynashard_core::{IndexAttribute, SecondaryIndex, TableSchema, Told};
-use dynashard_keys::{SortKey, SortKeyType};
+use dynashard_keys::SortKeyType;
 
 use crate::attributes::{
-    FORWARDED, GENERATION, VERSION, decode_item, encode, sort_key, take_partition_key,
+    FORWARDED, GENERATION, VERSION, decode_item, encode, sort_key, sort_key_of, take_partition_key,
     take_sort_key,
 };
 use crate::error::{of_read, of_watch};
@@ -56,7 +56,7 @@ impl DynamoIndexStore {
         let value = match index.sort_key.first() {
             None => None,
             Some(key) if key.name == self.schema.sort_key_name => Some(sort.clone()),
-            Some(key) => Some(sort_value(item.get(&key.name), &key.name)?),
+            Some(key) => Some(sort_key_of(item.get(&key.name).cloned(), &key.name)?),
         };
         Ok(IndexPlace { value, at, sort })
     }
@@ -134,20 +134,6 @@ impl IndexStore for DynamoIndexStore {
             consumed_rcu,
         })
     }
-}
-
-/// A value of an index's sort key.
-fn sort_value(value: Option<&AttributeValue>, name: &str) -> Result<SortKey, StoreError> {
-    let (text, r#type) = match value {
-        Some(AttributeValue::S(text)) => (text, SortKeyType::String),
-        Some(AttributeValue::N(text)) => (text, SortKeyType::Number),
-        _ => {
-            let why = format!("an entry of an index has no {name:?} that is a string or a number");
-            return Err(StoreError::Corrupt(why));
-        }
-    };
-    let wrong = |error| StoreError::Corrupt(format!("the key {name:?} of an index: {error}"));
-    SortKey::parse(text, r#type).map_err(wrong)
 }
 
 /// The indexes of a table that is described so.

@@ -67,10 +67,7 @@ fn entry(
     mut item: StoredItem,
 ) -> Option<(AttributeValue, IndexEntry)> {
     let [partition_key, sort_key] = &index.table_keys;
-    let sort = match &key.sort {
-        SortKey::String(text) => AttributeValue::String(text.to_string()),
-        SortKey::Number(number) => AttributeValue::Number(number.clone()),
-    };
+    let sort = AttributeValue::from(&key.sort);
     let value = |name: &String| match name {
         name if name == partition_key => {
             Some(AttributeValue::String(key.partition.as_str().to_owned()))
@@ -88,7 +85,7 @@ fn entry(
         }),
     };
     item.attributes.retain(|name, _| index.projects(name));
-    if !index.projects("_ds_g") {
+    if !index.tells.generations {
         item.generation = Generation::new(0);
     }
     if !index.projects("_ds_v") {

@@ -610,10 +610,8 @@ impl ItemStore for MemoryStore {
         let is_single = adjustments.len() == 1;
         *if is_single { &mut state.requests.writes } else { &mut state.requests.transfers } += 1;
         let mut after = Vec::new();
-        for Adjustment { key, .. } in adjustments {
-            self.check_sort_key(&key.sort)?;
-        }
         for adjustment in adjustments {
+            self.check_sort_key(&adjustment.key.sort)?;
             let existing = state.stored(&adjustment.key);
             let Some(item) = adjustment.carried_out(existing) else {
                 let existing = existing.filter(|_| is_single).cloned().map(Box::new);

@@ -163,8 +163,7 @@ pub fn read_settings<F: Fn(&str) -> Option<String>>(variables: &Variables<F>) ->
     })
 }
 
-/// What is kept of items that were read. It is nothing in functions that read none, which do not have the variables, and in stacks
-/// that were deployed before there were such parameters.
+/// What is kept of items that were read: nothing without the variables, which only ReadFunction has.
 fn item_cache<F: Fn(&str) -> Option<String>>(
     variables: &Variables<F>,
 ) -> Result<Option<ItemCacheLimits>, ConfigError> {
@@ -236,12 +235,7 @@ fn within<F: Fn(&str) -> Option<String>>(
 fn signature_age_secs<F: Fn(&str) -> Option<String>>(
     variables: &Variables<F>,
 ) -> Result<u64, ConfigError> {
-    const NAME: &str = "SIGNATURE_AGE_SECS";
-    let (secs, longest) = (variables.parsed_or(NAME, 0)?, LONGEST_SIGNATURE_AGE.as_secs());
-    if secs <= longest {
-        return Ok(secs);
-    }
-    Err(ConfigError::new(NAME, format!("is {secs}; it must be between 0 and {longest}")))
+    between("SIGNATURE_AGE_SECS", [0, LONGEST_SIGNATURE_AGE.as_secs()], variables)
 }
 
 fn writer_scaling<F: Fn(&str) -> Option<String>>(

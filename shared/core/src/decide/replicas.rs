@@ -16,7 +16,7 @@ pub(crate) const UNREADABLE: Duration = Duration::from_mins(1);
 /// Which source to ask: 0 is the table, and n its replica n. `rests_until` says of each until when it is to be left alone, on the
 /// boot clock; `draw` is uniformly random.
 ///
-/// Those are asked evenly that rest no more. If all rest, those that have only throttled are, as the others cannot answer.
+/// Those that do not rest are asked evenly. If all rest, those that have only throttled are, as the others cannot answer.
 pub(crate) fn source(rests_until: &[Duration], now: Duration, draw: u64) -> usize {
     let resting_at_most = |time: Duration| {
         let sources = rests_until.iter().enumerate();

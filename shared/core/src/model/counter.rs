@@ -129,7 +129,7 @@ impl Adjustment {
     }
 }
 
-/// Between what a counter stays.
+/// The bounds of a counter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Bounds {
     /// It is never below this.
@@ -155,10 +155,10 @@ impl Bounds {
             }
         }
         if cell == 0 {
-            let limits = [(CellNumber::Min, self.min), (CellNumber::Max, self.max)];
-            let limits = limits.into_iter();
-            let limits = limits.filter_map(|(which, limit)| Some((which, i128::from(limit?))));
-            change.equals.extend(limits);
+            let limits = [(CellNumber::Min, self.min), (CellNumber::Max, self.max)].into_iter();
+            change
+                .equals
+                .extend(limits.filter_map(|(which, limit)| Some((which, i128::from(limit?)))));
             change.lacks.push(CellNumber::Closing);
         }
         change
@@ -218,18 +218,18 @@ pub(crate) struct Shape {
 impl Shape {
     /// Reads it in a first cell.
     pub(crate) fn of(first: &StoredItem) -> Result<Self, Error> {
-        let in_range = || corrupt("a number of the first cell is out of its range");
+        let out_of_range = || corrupt("a number of the first cell is out of its range");
         let bound = |which: CellNumber| {
             let bound = which.of(first)?.map(i64::try_from).transpose();
-            bound.map_err(|_| in_range())
+            bound.map_err(|_| out_of_range())
         };
         let cells = u16::try_from(CellNumber::Cells.in_every(first)?).ok();
         Ok(Self {
-            id: u64::try_from(CellNumber::Id.in_every(first)?).map_err(|_| in_range())?,
-            cells: cells.filter(|cells| *cells > 0).ok_or_else(in_range)?,
+            id: u64::try_from(CellNumber::Id.in_every(first)?).map_err(|_| out_of_range())?,
+            cells: cells.filter(|cells| *cells > 0).ok_or_else(out_of_range)?,
             bounds: Bounds { min: bound(CellNumber::Min)?, max: bound(CellNumber::Max)? },
             grown_at: u64::try_from(CellNumber::GrownAt.of(first)?.unwrap_or_default())
-                .map_err(|_| in_range())?,
+                .map_err(|_| out_of_range())?,
             is_closing: CellNumber::Closing.of(first)?.is_some(),
         })
     }

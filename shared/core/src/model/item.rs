@@ -212,16 +212,22 @@ pub fn checked_patch(
     Ok(patch)
 }
 
+impl From<&SortKey> for AttributeValue {
+    fn from(sort: &SortKey) -> Self {
+        match sort {
+            SortKey::String(text) => Self::String(text.to_string()),
+            SortKey::Number(number) => Self::Number(number.clone()),
+        }
+    }
+}
+
 /// Removes the key from a client's attributes, if they carry it, and checks that it is `key`.
 pub(crate) fn take_key(
     key: &ItemKey,
     attributes: &mut Attributes,
     schema: &TableSchema,
 ) -> Result<(), Error> {
-    let sort = match &key.sort {
-        SortKey::String(text) => AttributeValue::String(text.to_string()),
-        SortKey::Number(number) => AttributeValue::Number(number.clone()),
-    };
+    let sort = AttributeValue::from(&key.sort);
     let partition = AttributeValue::String(key.partition.to_string());
     for (name, expected) in [(&schema.partition_key_name, partition), (&schema.sort_key_name, sort)]
     {

@@ -45,7 +45,7 @@ pub struct Settings {
     pub item_cache: Option<ItemCacheLimits>,
 }
 
-/// How long items that were read are kept for others who read them, and how many.
+/// How long items that were read are kept for others who read them, and in how much memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ItemCacheLimits {
     /// A read shows an item as it was so long before the read began, at most.

@@ -34,7 +34,7 @@ use crate::usecases::cost::Cost;
 use crate::usecases::directory::Directory;
 use crate::usecases::fan_out::fan_out;
 use crate::usecases::read::Lookup;
-use crate::usecases::retry::{Attempts, refusal, within};
+use crate::usecases::retry::{Attempts, Backoff, refusal, within};
 use crate::usecases::write::{Deleted, Precondition, WriteContext, delete, native};
 
 /// An add that is done.
@@ -55,7 +55,7 @@ pub struct CounterValue {
     pub value: i128,
     /// How many cells it has.
     pub cells: u16,
-    /// Between what it stays.
+    /// Its bounds.
     pub bounds: Bounds,
     /// The read units that DynamoDB reported.
     pub consumed_rcu: f64,
@@ -91,7 +91,8 @@ const LOOK_TIME: Duration = Duration::from_millis(300);
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 /// Over how long those are spread who are throttled at once, so that most of them find what the first one has done.
-const SPREAD: Duration = Duration::from_millis(100);
+const SPREAD: Backoff =
+    Backoff { base: Duration::from_millis(100), cap: Duration::from_millis(100) };
 
 /// How long an answer is held at most while cells are made. A first cell that is hot refuses most requests.
 const GROWING_TIME: Duration = Duration::from_millis(800);
@@ -318,7 +319,7 @@ impl Counter<'_> {
         rooms_of(cells.into_iter().map(|(item, _)| item), shape, number)
     }
 
-    /// As [`Self::rooms`], of cells of which each is in no transaction when it is read. Their count is even, as it has doubled.
+    /// As [`Self::rooms`], while no cell is in a transaction. Their count is even, as it has doubled.
     async fn settled_rooms(
         &self,
         shape: Shape,
@@ -411,9 +412,7 @@ impl Counter<'_> {
         let growing = Counter {
             deadline: Deadline::after(now, time),
             is_hot: AtomicBool::new(false),
-            context: self.context,
-            known: self.known,
-            key: self.key,
+            ..*self
         };
         // What fails here is tried again after another throttle, and whoever added is answered what became of that.
         drop(Box::pin(growing.grow()).await);
@@ -422,7 +421,7 @@ impl Counter<'_> {
     /// Doubles the cells of a counter that does not rest, in one transaction: no cell is there that the first one does not count.
     async fn grow(&self) -> Result<(), Error> {
         let draw = self.context.directory.context().entropy().next_u64();
-        self.context.clock().sleep(pause(draw)).await;
+        self.context.clock().sleep(SPREAD.delay(0, draw)).await;
         let Some(shape) = self.look().await?.filter(|shape| !shape.is_closing) else {
             return Ok(());
         };
@@ -658,14 +657,6 @@ fn rooms_of(
     }
     let rooms = cells.iter().map(|cell| Ok((cell.version, number.in_every(cell)?)));
     rooms.collect::<Result<_, _>>().map(Some)
-}
-
-/// How long to wait before a look for new cells, given a uniformly random draw.
-fn pause(draw: u64) -> Duration {
-    let nanos = u64::try_from(SPREAD.as_nanos()).unwrap_or(u64::MAX);
-    Duration::from_nanos(
-        u64::try_from((u128::from(draw) * u128::from(nanos)) >> 64).unwrap_or(nanos),
-    )
 }
 
 /// A strongly consistent read, and what it cost.

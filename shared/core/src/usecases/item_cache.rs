@@ -18,6 +18,7 @@ use crate::model::lease::{Deadline, Lease, Moment};
 use crate::model::settings::ItemCacheLimits;
 use crate::ports::Clock;
 use crate::usecases::cost::Cost;
+use crate::usecases::read::NOT_IN_TIME;
 use crate::usecases::retry::within;
 
 /// The items of one environment that others may be shown.
@@ -83,7 +84,7 @@ impl ItemCache {
             let before = clock.now();
             let (found, cost) = match read().await {
                 Ok((item, cost)) => (Ok(item), cost),
-                Err(error) if is_of_its_own_time(&error) => return Err(error),
+                Err(error) if ran_out_of_time(&error) => return Err(error),
                 Err(error) => (Err(error), Cost::default()),
             };
             let answered = clock.now();
@@ -121,11 +122,11 @@ impl Seen {
 }
 
 /// Whether an error says only that whoever read had no more time.
-fn is_of_its_own_time(error: &Error) -> bool {
+fn ran_out_of_time(error: &Error) -> bool {
     matches!(error.code(), Code::Unavailable | Code::DeadlineExceeded) && !error.is_fault()
 }
 
-/// By their memory.
+/// Entries weigh what they take of the memory.
 #[derive(Clone)]
 struct Weight;
 
@@ -184,8 +185,6 @@ fn heap_bytes(value: &AttributeValue) -> usize {
         _ => value.stored_bytes(),
     }
 }
-
-const NOT_IN_TIME: &str = "the item could not be read in time";
 
 #[cfg(test)]
 mod tests {

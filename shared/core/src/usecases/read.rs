@@ -57,18 +57,15 @@ impl<'a> Lookup<'a> {
         let mut cost = Cost::default();
         loop {
             let known = self.directory.find(&key.partition, deadline).await?;
-            let (looked, read) = match known.metadata.reshard() {
+            let metadata = &known.metadata;
+            let lookup = Self { is_spread: self.may_be_spread(metadata), ..self };
+            let (looked, read) = match metadata.reshard() {
                 None => {
-                    let metadata = &known.metadata;
                     let shards = possible_shards(key, &known, metadata.layout().readable);
-                    let spread = Self { is_spread: self.may_be_spread(metadata), ..self };
-                    let (found, read) = spread.get_at_each(metadata.placement, shards).await?;
+                    let (found, read) = lookup.get_at_each(metadata.placement, shards).await?;
                     (Looked::At(found), read)
                 }
-                Some(reshard) => {
-                    let of_table = Self { is_spread: false, ..self };
-                    of_table.get_moving(reshard, &known).await?
-                }
+                Some(reshard) => lookup.get_moving(reshard, &known).await?,
             };
             cost += read;
             let found = match looked {
@@ -340,4 +337,4 @@ pub(crate) fn is_marker_of(item: &StoredItem, known: &Known) -> bool {
     !item.is_live() && item.generation == known.metadata.generation
 }
 
-const NOT_IN_TIME: &str = "the item could not be read in time";
+pub(crate) const NOT_IN_TIME: &str = "the item could not be read in time";

@@ -26,7 +26,7 @@ impl Backoff {
     const STANDARD: Self = Self { base: Duration::from_millis(25), cap: Duration::from_secs(1) };
 
     /// The delay after attempt number `attempt` (from 0), given a uniformly random `draw`.
-    fn delay(&self, attempt: u32, draw: u64) -> Duration {
+    pub(crate) fn delay(&self, attempt: u32, draw: u64) -> Duration {
         let bound = self.base.saturating_mul(2_u32.saturating_pow(attempt)).min(self.cap);
         let nanos = u64::try_from(bound.as_nanos()).unwrap_or(u64::MAX);
         let scaled = (u128::from(draw) * u128::from(nanos)) >> 64;

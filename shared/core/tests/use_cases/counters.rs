@@ -191,7 +191,7 @@ fn cells_borrow_from_each_other_until_the_whole_has_nothing_left() {
     let check = || {
         let value = sum_of(&world, CellNumber::Value);
         let rooms = [CellNumber::Below, CellNumber::Above].map(|of| sum_of(&world, of));
-        assert_eq!((value, rooms), (value, [value, 50 - value]), "what there is, and no more");
+        assert_eq!(rooms, [value, 50 - value], "what there is, and no more");
     };
     check();
     for n in 0..20_usize {

@@ -267,7 +267,9 @@ fn pages_of_one_country_go_on_where_the_last_has_ended() {
 fn what_an_index_does_not_tell_the_table_does() {
     let world = moving();
     // As if the index had not seen that it was moved: the version is that of the item.
-    let moved = (0..ITEMS).find(|n| home(&name(*n), 2) != home(&name(*n), 4)).expect("one moves");
+    let moved = (0..ITEMS)
+        .find(|n| !n.is_multiple_of(7) && home(&name(*n), 2) != home(&name(*n), 4))
+        .expect("one moves");
     world.memory.place(&home(&name(moved), 2), item(moved, 1));
     world.memory.place(&home(&name(moved), 4), item(moved, 1));
     let (index, query) = of("keys", "EWR");
@@ -279,10 +281,7 @@ fn what_an_index_does_not_tell_the_table_does() {
         assert_eq!(found, (0..ITEMS).map(name).collect::<Vec<_>>());
     }
     let found = walk(&world, "local", &Query { limit: 1, ..Query::all(partition()) });
-    assert_eq!(
-        found.iter().filter(|(key, _)| key.sort == sort(&name(moved))).count(),
-        usize::from(!moved.is_multiple_of(7))
-    );
+    assert_eq!(found.iter().filter(|(key, _)| key.sort == sort(&name(moved))).count(), 1);
 }
 
 #[test]
@@ -427,6 +426,7 @@ fn only_what_is_asked_for_is_returned() {
     let (index, query) = of("by-country", "DE");
     let fields = Some(Fields::new(["country".to_owned()]).expect("fields"));
     let page = read(&world, &world.reader(), &index, &Query { fields, ..query }).expect("a page");
+    assert!(!page.items.is_empty());
     assert!(page.items.iter().all(|(_, item)| item.attributes.keys().eq(["country"])));
 }
 

@@ -33,6 +33,14 @@ fn get(world: &World, reader: &Reader, sk: &str) -> Result<Got, Error> {
     block_on(reader.get(&key(sk), None, Consistency::Eventual, world.deadline()))
 }
 
+/// Gets of one item, all of which come before the first is answered.
+fn gets_at_once(world: &World, reader: &Reader, count: usize) -> Vec<Result<Got, Error>> {
+    world.store.delay(&world.clock, Duration::from_millis(20));
+    let key = key("a");
+    let get = |_| reader.get(&key, None, Consistency::Eventual, world.deadline());
+    block_on(join_all((0..count).map(get)))
+}
+
 fn gets(world: &World) -> u64 {
     world.memory.requests().gets
 }
@@ -42,13 +50,7 @@ fn a_thousand_readers_of_one_item_make_one_request() {
     let world = world();
     let item = world.place("a", 1, 4);
     let reader = world.reader();
-    // So long that all of them have come before it is answered.
-    world.store.delay(&world.clock, Duration::from_millis(20));
-    let key = key("a");
-    let readers = (0..1_000)
-        .map(|_| reader.get(&key, None, Consistency::Eventual, world.deadline()))
-        .collect::<Vec<_>>();
-    let got = block_on(join_all(readers)).into_iter().collect::<Result<Vec<_>, _>>();
+    let got = gets_at_once(&world, &reader, 1_000).into_iter().collect::<Result<Vec<_>, _>>();
     let got = got.expect("all are answered");
     assert_eq!(gets(&world), 1);
     assert!(got.iter().all(|got| got.item == item));
@@ -125,14 +127,9 @@ fn a_failure_is_shared_by_those_who_wait_and_kept_for_nobody() {
     let world = world();
     let item = world.place("a", 1, 4);
     let reader = world.reader();
-    world.store.delay(&world.clock, Duration::from_millis(20));
     let rejected = || Fault::Refuse(StoreError::Rejected("it is told so".to_owned()));
     world.store.script(Operation::Get, [rejected()]);
-    let key = key("a");
-    let readers = (0..10)
-        .map(|_| reader.get(&key, None, Consistency::Eventual, world.deadline()))
-        .collect::<Vec<_>>();
-    let got = block_on(join_all(readers));
+    let got = gets_at_once(&world, &reader, 10);
     assert!(got.into_iter().all(|got| code(got) == Code::RequestRejected));
     assert_eq!(world.store.attempts(Operation::Get), 1);
     assert_eq!(get(&world, &reader, "a").expect("it is read again").item, item);

@@ -214,9 +214,11 @@ fn a_reader_that_meets_what_is_ahead_at_a_replica_looks_again() {
     get(&world, &reader, "a").expect("the metadata is known");
     world.memory.place_metadata(CollectionMetadata { rev: 9, ..metadata(3, 4, Placement::Xxh64) });
     let ahead = world.place("a", 3, 4);
+    let before = world.memory.requests().replica_queries;
     for _ in 0..10 {
         assert_eq!(get(&world, &reader, "a").as_ref(), Ok(&ahead));
     }
+    assert!(world.memory.requests().replica_queries > before, "none was asked");
 }
 
 /// All shards but one do not have the item, so each of them was asked twice, at a replica and at the table.

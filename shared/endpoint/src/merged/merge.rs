@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::time::Duration;
 
-use dynashard_aws::attributes::FORWARDED;
 use dynashard_core::{Deadline, NativeShards, Place};
 use dynashard_keys::{ItemKey, PhysicalPartitionKey, SortKey};
 use futures_util::stream::{self, StreamExt, TryStreamExt};
@@ -148,7 +147,7 @@ impl<'a> Merge<'a> {
         let index = &self.asked.index;
         let may_be_markers = self.shards.may_hold_markers()
             && index.may_hold_markers()
-            && !index.projects(FORWARDED)
+            && !index.tells.markers
             && !self.asked.are_whole;
         if !self.shards.is_moving() && !may_be_markers {
             return Ok(());

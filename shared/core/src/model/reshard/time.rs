@@ -38,7 +38,7 @@ pub struct Waits {
 /// The longest that an eventually consistent read of the table is assumed to lag behind (protocol: "Assumptions", A5).
 const EVENTUAL_LAG: Duration = Duration::from_secs(30);
 
-/// How many times that a read replica is assumed to lag behind, at most (protocol: "Assumptions", A6).
+/// How many times as long as a close waits for A5 a read replica lags behind, at most (protocol: "Assumptions", A6).
 const REPLICA_LAGS: u32 = 30;
 
 /// V: how long after a transaction both its halves are visible at the latest (protocol: "Assumptions", A3).

@@ -67,8 +67,8 @@ pub(super) async fn judge(
             directory.forget(&key.partition);
             return Err(NoPage::Redo);
         }
-        is_moving |= metadata.reshard().is_some();
         let shards = NativeShards::new(known.clone(), separator);
+        is_moving |= shards.is_moving();
         let place = shards.place_of(&key, &entry.place.at);
         let is_elsewhere = place == Place::Elsewhere;
         if !entry.item.is_live() || is_elsewhere && index.tells.generations {

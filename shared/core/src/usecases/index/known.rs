@@ -16,8 +16,7 @@ type Described = (Moment, Vec<Arc<SecondaryIndex>>);
 /// For how long a description is taken for true. An index is made anew in minutes.
 const TERM: Duration = Duration::from_mins(1);
 
-/// For how long it is taken for true that there is no such index, or that it is not ready: long enough that nobody makes much
-/// of asking for it.
+/// For how long a reader takes it for true that the table lacks an index, or that it is not ready. The endpoint asks each time.
 const TERM_OF_NONE: Duration = Duration::from_secs(5);
 
 impl KnownIndexes {

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use dynashard_keys::{ItemKey, Number, SortKey};
+use dynashard_keys::{ItemKey, SortKey};
 
 use crate::model::error::{Code, Error};
 use crate::model::index::SecondaryIndex;
@@ -17,7 +17,7 @@ use crate::usecases::feeds::Feeds;
 use crate::usecases::index::judge::{Judged, judge};
 use crate::usecases::index::{IndexPage, check, is_of};
 use crate::usecases::native_shards::NativeShards;
-use crate::usecases::query::cursor::{decode_place, encode_place};
+use crate::usecases::query::cursor::{damaged, decode_place, encode_place};
 use crate::usecases::query::feeds::MAX_ATTEMPTS;
 use crate::usecases::query::{NoPage, PageBudget, Query, renewed};
 
@@ -41,7 +41,7 @@ struct Reading<'a> {
     deadline: Deadline,
     /// Of an index by the table's partition key: the collection. It is renewed, under the same layout, when its lease ends.
     known: Option<Known>,
-    /// What each partition of the index is called, and whether it is asked behind those that items leave.
+    /// What each partition of the index is called, behind its wave.
     partitions: Vec<(usize, AttributeValue)>,
     feeds: Feeds<Order, IndexPlace, (ItemKey, IndexEntry)>,
     /// Up to here everything was returned, or does not count.
@@ -63,7 +63,7 @@ pub(crate) async fn read_page(
     deadline: Deadline,
 ) -> Result<IndexPage, Error> {
     let value = check(index, query)?;
-    let start = start(directory, index, query)?;
+    let start = start(directory, index, query, &value)?;
     let mut attempts = directory.attempts(deadline);
     loop {
         let (known, partitions) = if index.is_by_collection() {
@@ -99,7 +99,7 @@ pub(crate) async fn read_page(
             known,
             partitions,
         };
-        let at_rest = reading.known.clone().filter(|known| known.metadata.reshard().is_none());
+        let at_rest = reading.known.clone().filter(|_| !reading.is_moving);
         match reading.read().await {
             Ok(page) => match at_rest.filter(|_| query.consistency == Consistency::Strong) {
                 // An entry that has moved leaves nothing behind in the shard that was asked.
@@ -132,18 +132,13 @@ fn start(
     directory: &Directory,
     index: &SecondaryIndex,
     query: &Query,
+    asked: &AttributeValue,
 ) -> Result<Option<IndexPlace>, Error> {
     let Some(text) = query.cursor.as_deref() else { return Ok(None) };
     let place = decode_place(text, &index.name, query)?;
     let [partition, sort] = index.attributes()?;
     let is_of_table =
         |key: Option<(&str, _)>| key.is_some_and(|(key, _)| key == index.table_keys[1]);
-    let is_asked_for = |sort: &SortKey| match sort {
-        SortKey::String(text) => **text == *query.partition.as_str(),
-        SortKey::Number(number) => {
-            query.partition.as_str().parse().is_ok_and(|it: Number| it == *number)
-        }
-    };
     let is_reached = is_of(place.value.as_ref(), sort.map(|(_, r#type)| r#type))
         && place.value.as_ref().is_none_or(|value| query.range.contains(value))
         && place.sort.is(directory.settings().schema.sort_key_type)
@@ -151,8 +146,7 @@ fn start(
         && place.at.len() <= MOST_KEY_BYTES
         // DynamoDB refuses what says two things of one attribute.
         && (!is_of_table(sort) || place.value.as_ref() == Some(&place.sort))
-        && (!is_of_table(partition) || is_asked_for(&place.sort));
-    let damaged = || Error::new(Code::BadCursor, "the cursor is damaged");
+        && (!is_of_table(partition) || AttributeValue::from(&place.sort) == *asked);
     if is_reached { Ok(Some(place)) } else { Err(damaged()) }
 }
 

@@ -164,7 +164,7 @@ fn take_place(mut bytes: &[u8]) -> Option<IndexPlace> {
     }
 }
 
-fn damaged() -> Error {
+pub(crate) fn damaged() -> Error {
     Error::new(Code::BadCursor, "the cursor is damaged")
 }
 
