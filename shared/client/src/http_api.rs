@@ -222,7 +222,7 @@ impl Store for HttpApi {
         let body = serde_json::to_string(&Body { add: amount, min, max });
         let body = body
             .map_err(|source| ClientError::Json { what: "the add does not become JSON", source })?;
-        let (path, headers) = (counter_path(key), vec![json_header()]);
+        let (path, headers) = (key_path("/counter", key), vec![json_header()]);
         self.send(Call { method: Method::POST, path, headers, body }).await?;
         Ok(())
     }
@@ -232,7 +232,7 @@ impl Store for HttpApi {
         struct Answered {
             value: i128,
         }
-        let (path, body) = (counter_path(key), String::new());
+        let (path, body) = (key_path("/counter", key), String::new());
         match self.send(Call { method: Method::GET, path, headers: Vec::new(), body }).await {
             Ok(answer) => Ok(Some(answer.json::<Answered>()?.value)),
             Err(error) if error.code() == Some(Code::ItemNotFound.as_str()) => Ok(None),
@@ -339,15 +339,14 @@ fn query_body(query: &CollectionQuery, cursor: Option<&str>) -> Result<String, C
         .map_err(|source| ClientError::Json { what: "the query does not become JSON", source })
 }
 
-fn counter_path(key: &ItemKey) -> String {
+fn key_path(path: &str, key: &ItemKey) -> String {
     let (pk, sk) = (encoded(key.partition.as_str()), encoded(&key.sort.to_string()));
-    format!("/counter?pk={pk}&sk={sk}")
+    format!("{path}?pk={pk}&sk={sk}")
 }
 
 /// The path of an item, unless its key is too long for one.
 fn item_path(key: &ItemKey) -> Option<String> {
-    let (pk, sk) = (encoded(key.partition.as_str()), encoded(&key.sort.to_string()));
-    let path = format!("/item?pk={pk}&sk={sk}");
+    let path = key_path("/item", key);
     (path.len() <= MAX_PATH).then_some(path)
 }
 
