@@ -163,7 +163,7 @@ pub fn read_settings<F: Fn(&str) -> Option<String>>(variables: &Variables<F>) ->
     })
 }
 
-/// What is kept of items that were read: nothing without the variables, which only ReadFunction has.
+/// What is kept of items that were read: nothing without the variables, which only `ReadFunction` has.
 fn item_cache<F: Fn(&str) -> Option<String>>(
     variables: &Variables<F>,
 ) -> Result<Option<ItemCacheLimits>, ConfigError> {
@@ -173,7 +173,7 @@ fn item_cache<F: Fn(&str) -> Option<String>>(
     Ok((secs > 0).then_some(limits))
 }
 
-/// How many replicas the table has for reads: 0 without the variable, which only ReadFunction has.
+/// How many replicas the table has for reads: 0 without the variable, which only `ReadFunction` has.
 fn read_replicas<F: Fn(&str) -> Option<String>>(
     variables: &Variables<F>,
 ) -> Result<u32, ConfigError> {
