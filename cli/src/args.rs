@@ -122,6 +122,9 @@ pub(crate) enum Command {
     /// while clients read and write.
     #[command(after_help = operator::settings::EXAMPLES)]
     Settings(operator::settings::SettingsArgs),
+    /// Show the secondary indexes of the table, and give the values of write-sharded ones more shards.
+    #[command(after_help = operator::indexes::EXAMPLES)]
+    Indexes(operator::indexes::IndexesArgs),
     /// Measure how old a signed request may be before DynamoDB refuses it (the close of a reshard waits that
     /// long), and check clock, tables, permissions, backups and time to live.
     #[command(after_help = operator::doctor::EXAMPLES)]

@@ -56,6 +56,7 @@ async fn main() -> ExitCode {
         Command::Query(options) => return Box::pin(operator::query::run(options)).await,
         Command::Rotate(options) => return Box::pin(operator::rotate::run(options)).await,
         Command::Scale(options) => return Box::pin(operator::scale::run(options)).await,
+        Command::Indexes(options) => return Box::pin(operator::indexes::run(options)).await,
         Command::Settings(options) => return Box::pin(operator::settings::run(options)).await,
     };
     match result {

@@ -12,6 +12,7 @@ pub(crate) mod drawing;
 pub(crate) mod export;
 mod files;
 pub(crate) mod import;
+pub(crate) mod indexes;
 pub(crate) mod keys;
 mod output;
 mod patience;

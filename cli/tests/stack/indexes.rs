@@ -1,11 +1,12 @@
 //! Secondary indexes on a stack: its own and those of an adopted table, page by page, also beside a reshard of the table.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::thread;
 use std::time::Duration;
 
 use aws_sdk_dynamodb::types::{
-    BillingMode, GlobalSecondaryIndex, KeyType, LocalSecondaryIndex, Projection, ProjectionType,
+    AttributeValue, BillingMode, GlobalSecondaryIndex, KeyType, LocalSecondaryIndex, Projection,
+    ProjectionType,
 };
 use dynashard_aws::{ServerClock, connect_local};
 use dynashard_aws_operator::Caller;
@@ -162,6 +163,141 @@ fn indexes_of_a_stack_are_exact_and_in_order_also_beside_a_reshard() {
     assert!(found.iter().all(|page| page["shards"] == 8));
     assert_eq!(items(&found), placed);
     assert_eq!(untied(items(&pages(&stack, &limited(&by_country, 100))), "day"), american);
+}
+
+/// The order of one of many customers, so that no key of the table is hot.
+fn order_of_customer(n: usize) -> Value {
+    let mut order = order(n);
+    order["pk"] = format!("customer-{}", n / 5 % 30).into();
+    order
+}
+
+/// What `dynashard indexes` says of the shards, once writers go by the count that readers go by.
+fn shards_of_indexes(stack: &LocalStack, args: &[&str]) -> Value {
+    let told = on(stack, &[&["indexes", "--json"], args].concat());
+    assert_eq!(told.status, 0, "{told:?}");
+    told.lines().pop().expect("a report")
+}
+
+#[test]
+fn a_hot_value_of_a_write_sharded_index_gets_shards_and_its_pages_stay_exact() {
+    let own = [
+        "FirstIndexName=by-country",
+        "FirstIndexPartitionKey=country",
+        "FirstIndexSortKey=day",
+        "FirstIndexSortKeyType=N",
+        "WriteShardedIndexes=first",
+        "IndexShards=1",
+    ];
+    let set = QUICK.iter().chain(&own).flat_map(|setting| ["--set", *setting]);
+    let stack = LocalStack::start(
+        &set.chain(["--partition-wcu", "40", "--burst-secs", "1"]).collect::<Vec<_>>(),
+    );
+    let put_all = || stack.put_all((0..ORDERS).map(|n| put(&order_of_customer(n))));
+    put_all();
+    let mut told = shards_of_indexes(&stack, &[]);
+    while told["shards"] == 1 || told["growing"] == true {
+        put_all();
+        told = shards_of_indexes(&stack, &[]);
+    }
+    let shards = told["shards"].as_u64().expect("a count");
+    let decisions = on(&stack, &["decisions", "--json"]).lines();
+    let grown = decisions.iter().find(|decision| decision["diagnosis"] == "index");
+    let grown = grown.unwrap_or_else(|| panic!("no decision about the index: {decisions:?}"));
+    assert_eq!((&grown["action"], &grown["outcome"]), (&"grow".into(), &"begun".into()));
+
+    let expected = |country: &str| {
+        let mut orders = (0..ORDERS).map(order_of_customer).collect::<Vec<_>>();
+        orders.retain(|order| order["country"] == country);
+        orders.sort_by_key(|order| (order["day"].as_u64(), order["sk"].to_string()));
+        orders
+    };
+    let american = expected("US");
+    let query = |limit: usize| json!({ "index": "by-country", "pk": "US", "limit": limit });
+    let exact = |shards: u64| {
+        for limit in [1, 100, 1_000] {
+            let found = pages(&stack, &query(limit));
+            assert!(found.iter().all(|page| page["shards"] == shards), "pages of {limit}");
+            assert_eq!(untied(items(&found), "day"), american, "pages of {limit}");
+            let mut descending = query(limit);
+            (descending["order"], descending["from"], descending["to"]) =
+                ("desc".into(), 70.into(), 77.into());
+            let mut found = items(&pages(&stack, &descending));
+            found.reverse();
+            let is_within =
+                |order: &&Value| (70..=77).contains(&order["day"].as_u64().unwrap_or(0));
+            let within = american.iter().filter(is_within).cloned().collect::<Vec<_>>();
+            assert_eq!(untied(found, "day"), within, "pages of {limit}");
+        }
+    };
+    exact(shards);
+    let rewrite = ["--rewrite", "--write-units", "5000", "--read-units", "5000"];
+    shards_of_indexes(&stack, &rewrite);
+    let again = shards_of_indexes(&stack, &rewrite);
+    assert_eq!(
+        (&again["rewrite"]["items"], &again["rewrite"]["rewritten"]),
+        (&ORDERS.into(), &0.into())
+    );
+    exact(shards);
+
+    // Those that were written before lie in the shards that there were.
+    let more = 4 * shards;
+    let told = shards_of_indexes(&stack, &["--shards", &more.to_string()]);
+    assert_eq!((&told["shards"], &told["growing"]), (&more.into(), &false.into()));
+    exact(more);
+    let refused = on(&stack, &["indexes", "--shards", "1"]);
+    assert!(refused.status == 1 && refused.stderr.contains("bad_shard_count"), "{refused:?}");
+    let rewritten = shards_of_indexes(&stack, &rewrite)["rewrite"]["rewritten"].as_u64();
+    assert!(rewritten > Some(ORDERS as u64 / 2), "a quarter stays where it is: {rewritten:?}");
+
+    let path = "/collection/scale?pk=customer-0";
+    let scaled = stack.json("POST", path, &json!({ "number_of_shards": 4 }));
+    assert_eq!(scaled.status, 202, "{scaled:?}");
+    loop {
+        let state = stack.get("/collection?pk=customer-0").json()["state"].clone();
+        moving(&pages(&stack, &query(100)), &american, "day", &state);
+        if state == "stable" {
+            break;
+        }
+    }
+    exact(more);
+
+    // An SDK behind the endpoint names the country alone, and what it writes has its shard.
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    let wanted =
+        |order: &&Value| order["day"].as_u64() > Some(200) && order["price"].as_u64() >= Some(10);
+    let wanted = american.iter().filter(wanted).map(|order| order["sk"].as_str().expect("a key"));
+    let wanted = wanted.collect::<BTreeSet<_>>();
+    for limit in [7, 100] {
+        let found = runtime.block_on(by_sdk(&stack, 200, limit));
+        assert_eq!(found.len(), wanted.len(), "pages of {limit}");
+        assert_eq!(found.iter().map(String::as_str).collect::<BTreeSet<_>>(), wanted);
+    }
+}
+
+/// The American orders behind this day, as an SDK pages through them behind the endpoint.
+async fn by_sdk(stack: &LocalStack, after: u64, limit: i32) -> Vec<String> {
+    let endpoint = stack.ready["endpoint"].as_str().expect("an endpoint");
+    let client = connect_local(endpoint, ServerClock::default()).await;
+    let text = |value: &AttributeValue| value.as_s().expect("a text").clone();
+    let query = client
+        .query()
+        .table_name("MainTable")
+        .index_name("by-country")
+        .key_condition_expression("country = :c AND #day > :d")
+        .filter_expression("price >= :p")
+        .projection_expression("sk, #day")
+        .expression_attribute_names("#day", "day")
+        .expression_attribute_values(":c", AttributeValue::S("US".to_owned()))
+        .expression_attribute_values(":d", AttributeValue::N(after.to_string()))
+        .expression_attribute_values(":p", AttributeValue::N("10".to_owned()))
+        .limit(limit);
+    let items = query.into_paginator().items().send().collect::<Result<Vec<_>, _>>().await;
+    let items = items.expect("pages");
+    let day = |item: &HashMap<_, AttributeValue>| item["day"].as_n().expect("a day").parse::<u64>();
+    assert!(items.iter().all(|item| item.len() == 2), "{items:?}");
+    assert!(items.is_sorted_by_key(|item| day(item).expect("a number")));
+    items.iter().map(|item| text(&item["sk"])).collect()
 }
 
 /// Checks what holds while items move: the order, and that only items beside the end of a page are missing, or come twice. Returns

@@ -6,6 +6,7 @@
 
 mod answer_watch;
 mod client;
+mod index_shards;
 mod inspection;
 mod operator;
 mod pinned;
@@ -19,6 +20,7 @@ mod signing;
 mod stack;
 mod usage;
 
+pub use index_shards::{lacking_shard, put_index_shard};
 pub use inspection::{
     IndexState, Inspector, KeyAttribute, TableState, TrialRead, Unseen, schema_of,
 };

@@ -6,7 +6,8 @@ use aws_sdk_dynamodb::primitives::Blob;
 use aws_sdk_dynamodb::types::AttributeValue as Sdk;
 use dynashard_core::ports::StoreError;
 use dynashard_core::{
-    AttributeValue, Attributes, CELL_PREFIX, Generation, StoredItem, TableSchema, Version,
+    AttributeValue, Attributes, CELL_PREFIX, Generation, INDEX_SHARD, Lease, StoredItem,
+    TableSchema, Version,
 };
 use dynashard_keys::{Number, PhysicalKey, RESERVED_PREFIX, SortKey, SortKeyType};
 
@@ -68,10 +69,11 @@ pub(crate) fn take_partition_key(
     Ok(text)
 }
 
-/// A whole item as DynamoDB takes it.
+/// A whole item as DynamoDB takes it, written under this lease.
 pub(crate) fn encode_item(
     at: &PhysicalKey,
     item: &StoredItem,
+    lease: &Lease,
     schema: &TableSchema,
 ) -> HashMap<String, Sdk> {
     let mut encoded = key(at, schema);
@@ -84,6 +86,12 @@ pub(crate) fn encode_item(
         encoded.insert(FORWARDED.to_owned(), Sdk::Bool(true));
     } else {
         encoded.insert(VERSION.to_owned(), number(item.version.get()));
+        // A marker has the value of no index, and so no shard of one.
+        let shards = lease.index_shards();
+        let partition = at.partition.as_str();
+        let shard =
+            shards.and_then(|shards| shards.shard_at(partition, &at.sort, schema.separator));
+        encoded.extend(shard.map(|shard| (INDEX_SHARD.to_owned(), number(shard.get().into()))));
     }
     encoded
 }

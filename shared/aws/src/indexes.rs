@@ -9,14 +9,15 @@ use aws_sdk_dynamodb::types::{
     ScalarAttributeType, TableDescription,
 };
 use dynashard_core::ports::{
-    Consistency, IndexEntry, IndexPart, IndexPlace, IndexRead, IndexStore, StoreError,
+    Consistency, IndexEntry, IndexPart, IndexPlace, IndexRead, IndexStart, IndexStore, SortRange,
+    StoreError,
 };
-use dynashard_core::{IndexAttribute, SecondaryIndex, TableSchema, Told};
-use dynashard_keys::SortKeyType;
+use dynashard_core::{INDEX_SHARD, IndexAttribute, SecondaryIndex, TableSchema, Told};
+use dynashard_keys::{ShardId, SortKeyType};
 
 use crate::attributes::{
-    FORWARDED, GENERATION, VERSION, decode_item, encode, sort_key, sort_key_of, take_partition_key,
-    take_sort_key,
+    FORWARDED, GENERATION, VERSION, decode_item, encode, number, sort_key, sort_key_of,
+    take_partition_key, take_sort_key,
 };
 use crate::error::{of_read, of_watch};
 use crate::items::{Expression, units};
@@ -58,15 +59,17 @@ impl DynamoIndexStore {
             Some(key) if key.name == self.schema.sort_key_name => Some(sort.clone()),
             Some(key) => Some(sort_key_of(item.get(&key.name).cloned(), &key.name)?),
         };
-        Ok(IndexPlace { value, at, sort })
+        let shard = index.is_write_sharded().then(|| shard_of(item)).transpose()?;
+        Ok(IndexPlace { value, shard, at, sort })
     }
 
     fn start(&self, read: &IndexRead) -> Option<HashMap<String, AttributeValue>> {
-        let IndexPlace { value, at, sort } = read.after.clone()?;
-        let partition = read.index.partition_key.first().map(|key| key.name.clone());
+        let IndexStart::Behind(IndexPlace { value, at, sort, .. }) = read.start.clone() else {
+            return None;
+        };
         let of_index = read.index.sort_key.first().map(|key| key.name.clone());
         let of_index = of_index.zip(value.as_ref().map(sort_key));
-        let own = partition.into_iter().map(|name| (name, encode(&read.partition)));
+        let own = partition_key(read);
         // In an index by one of the table's own keys both say the same.
         let of_table = [
             (self.schema.partition_key_name.clone(), AttributeValue::S(at)),
@@ -89,11 +92,7 @@ impl IndexStore for DynamoIndexStore {
 
     async fn query_index(&self, read: &IndexRead) -> Result<IndexPart, StoreError> {
         let index = &read.index;
-        let name =
-            |key: Option<&IndexAttribute>| key.map_or("", |key| key.name.as_str()).to_owned();
-        let (partition, sort) = (name(index.partition_key.first()), name(index.sort_key.first()));
-        let mut condition =
-            Expression::of_key((partition, encode(&read.partition)), sort, &read.range);
+        let mut condition = condition(read);
         let projection = read.fields.as_ref().map(|fields| {
             let own =
                 [GENERATION, VERSION, FORWARDED].into_iter().filter(|own| index.projects(own));
@@ -134,6 +133,49 @@ impl IndexStore for DynamoIndexStore {
             consumed_rcu,
         })
     }
+}
+
+/// The attributes of the partition key, with their values.
+fn partition_key(read: &IndexRead) -> impl Iterator<Item = (String, AttributeValue)> + '_ {
+    let keys = read.index.partition_key.iter().map(|key| key.name.clone());
+    keys.map(|name| {
+        let shard =
+            read.shard.filter(|_| name == INDEX_SHARD).map(|shard| number(shard.get().into()));
+        (name, shard.unwrap_or_else(|| encode(&read.partition)))
+    })
+}
+
+/// The condition on the key.
+fn condition(read: &IndexRead) -> Expression {
+    let sort = read.index.sort_key.first().map(|key| key.name.clone()).unwrap_or_default();
+    let (range, beyond) = match (&read.start, read.ascending) {
+        (IndexStart::At { value, included: true }, true) => (SortRange::From(value.clone()), None),
+        (IndexStart::At { value, included: true }, false) => (SortRange::To(value.clone()), None),
+        (IndexStart::At { value, .. }, _) => (SortRange::All, Some(value)),
+        (IndexStart::Range | IndexStart::Behind(_), _) => (read.range.clone(), None),
+    };
+    let mut partition = partition_key(read);
+    let first = partition.next().unwrap_or_else(|| (String::new(), encode(&read.partition)));
+    let mut condition = Expression::of_key(first, sort.clone(), &range);
+    for (name, value) in partition {
+        condition.text.push_str(" AND #second = :second");
+        condition.names.insert("#second".to_owned(), name);
+        condition.values.insert(":second".to_owned(), value);
+    }
+    if let Some(value) = beyond {
+        condition.text.push_str(if read.ascending { " AND #sk > :a" } else { " AND #sk < :a" });
+        condition.names.insert("#sk".to_owned(), sort);
+        condition.values.insert(":a".to_owned(), sort_key(value));
+    }
+    condition
+}
+
+/// The shard of its value that an entry lies in.
+fn shard_of(item: &HashMap<String, AttributeValue>) -> Result<ShardId, StoreError> {
+    let shard = item.get(INDEX_SHARD).and_then(|value| value.as_n().ok()?.parse().ok());
+    let wrong =
+        || StoreError::Corrupt(format!("{INDEX_SHARD} of an entry is no shard of an index"));
+    shard.map(ShardId::new).ok_or_else(wrong)
 }
 
 /// The indexes of a table that is described so.

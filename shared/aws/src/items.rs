@@ -139,7 +139,7 @@ impl ItemStore for DynamoItemStore {
                 .client
                 .put_item()
                 .table_name(&self.table)
-                .set_item(Some(encode_item(&write.key, item, &self.schema)))
+                .set_item(Some(encode_item(&write.key, item, &write.lease, &self.schema)))
                 .condition_expression(condition.text)
                 .set_expression_attribute_names(Some(condition.names))
                 .set_expression_attribute_values(Some(condition.values))
@@ -217,7 +217,7 @@ impl ItemStore for DynamoItemStore {
             Arrival::Copy(item) => TransactWriteItem::builder().put(
                 Put::builder()
                     .table_name(&self.table)
-                    .set_item(Some(encode_item(&transfer.new, item, &self.schema)))
+                    .set_item(Some(encode_item(&transfer.new, item, &transfer.lease, &self.schema)))
                     .condition_expression(condition.text)
                     .set_expression_attribute_names(Some(condition.names))
                     .set_expression_attribute_values(Some(condition.values))
@@ -241,7 +241,12 @@ impl ItemStore for DynamoItemStore {
         let departure = TransactWriteItem::builder().put(
             Put::builder()
                 .table_name(&self.table)
-                .set_item(Some(encode_item(&transfer.old, &transfer.marker(), &self.schema)))
+                .set_item(Some(encode_item(
+                    &transfer.old,
+                    &transfer.marker(),
+                    &transfer.lease,
+                    &self.schema,
+                )))
                 .condition_expression(condition.text)
                 .set_expression_attribute_names(Some(condition.names))
                 .set_expression_attribute_values(Some(condition.values))

@@ -40,6 +40,7 @@ pub use model::grow_keys::{EmptyPattern, GrowKeys};
 pub use model::heat::{AlarmStatus, HeatWindow, HotKey, Rearm, Throttles};
 pub use model::history::{DecidedBy, DecisionHistory, DecisionRecord};
 pub use model::index::{IndexAttribute, SecondaryIndex, Told};
+pub use model::index_shards::{INDEX_SHARD, IndexShards};
 pub use model::item::{
     AttributeValue, Attributes, MAX_DEPTH, MAX_ITEM_BYTES, NewItem, StoredItem, check_values,
     checked_patch, item_bytes, quoted,

@@ -39,7 +39,7 @@ pub(crate) struct Page<K> {
 }
 
 /// The most bytes of the items of a page (DynamoDB Developer Guide, "Paginating table query results").
-const MAX_PAGE_BYTES: usize = 1 << 20;
+pub(crate) const MAX_PAGE_BYTES: usize = 1 << 20;
 
 impl Evaluation {
     /// Reads what a page demands that DynamoDB takes. What it does not take may be read, or not.

@@ -3,7 +3,7 @@
 use dynashard_aws::attributes::{FORWARDED, GENERATION, VERSION};
 use dynashard_aws::owner::OWNER_ID;
 use dynashard_core::ports::NativeTerms;
-use dynashard_core::quoted;
+use dynashard_core::{INDEX_SHARD, quoted};
 use dynashard_expression::legacy::{self, LegacyError};
 use dynashard_expression::{
     Placeholders, either, excess, may_create, reserved, uses_value_of, with_assignments,
@@ -171,6 +171,7 @@ pub(crate) fn guarded(
         }
     }
     let image = body.get_mut(verb.image()).and_then(Value::as_object_mut);
+    let mut own = Vec::new();
     if let Some(image) = image {
         if let Some(name) = image.keys().find(|name| name.starts_with(RESERVED_PREFIX)) {
             return Err(reserved_name(name));
@@ -178,13 +179,14 @@ pub(crate) fn guarded(
         if let Some(terms) = terms {
             table.put_at(image, terms);
         }
+        own = own_attributes(table, image, terms, version);
         if verb == Verb::Put {
             value::check_movable(image)?;
-            image.extend(own_attributes(terms, version));
+            image.extend(own.iter().cloned());
         }
     }
     if verb == Verb::Update {
-        let own = if on == On::Nothing { Vec::new() } else { own_attributes(terms, version) };
+        let own = if on == On::Nothing { Vec::new() } else { own };
         add_assignments(&mut body, update.as_deref(), own, &mut placeholders)?;
     }
     let asked = body.get(ON_FAILURE);
@@ -415,12 +417,19 @@ fn guard(table: &ManagedTable, terms: Option<&NativeTerms>, into: &mut Placehold
     format!("(attribute_not_exists({name}) OR {name} <= {value})")
 }
 
-/// What every item carries that is written under these terms.
-pub(crate) fn own_attributes(terms: Option<&NativeTerms>, version: u64) -> Vec<(String, Value)> {
+/// What the item of this key carries when it is written under these terms.
+fn own_attributes(
+    table: &ManagedTable,
+    key: &Members,
+    terms: Option<&NativeTerms>,
+    version: u64,
+) -> Vec<(String, Value)> {
     let generation = terms.map(|terms| terms.generation.get()).filter(|generation| *generation > 0);
     let number = |number: u64| json!({ "N": number.to_string() });
     let generation = generation.map(|generation| (GENERATION.to_owned(), number(generation)));
-    [(VERSION.to_owned(), number(version))].into_iter().chain(generation).collect()
+    let shard = terms.and_then(|terms| table.index_shard(key, terms));
+    let shard = shard.map(|shard| (INDEX_SHARD.to_owned(), number(shard.get().into())));
+    [(VERSION.to_owned(), number(version))].into_iter().chain(generation).chain(shard).collect()
 }
 
 fn add_assignments(

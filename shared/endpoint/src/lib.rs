@@ -46,6 +46,7 @@ mod transactions;
 mod upstream;
 mod value;
 mod whole;
+mod write_sharded;
 
 pub use call::{Answer, Call};
 pub use dynashard_wire::signature::User;

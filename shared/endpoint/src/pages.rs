@@ -17,7 +17,7 @@ use crate::refusal::Refusal;
 use crate::table::{ManagedTable, physical};
 use crate::upstream::{Upstream, deadline, refused};
 use crate::whole::{Counted, Found};
-use crate::{merged, scan};
+use crate::{merged, scan, write_sharded};
 
 /// What a page stands on.
 enum Ground {
@@ -48,10 +48,20 @@ pub(crate) async fn page(
         "Scan" => Shows::Whole,
         _ => Shows::Generations,
     };
+    let until = deadline(table);
+    if partition.is_none()
+        && let Some(index) = &write_sharded::index_of(table, operation, &body, until).await?
+    {
+        let body = &body;
+        return attempts(table, until, || {
+            write_sharded::query(upstream, table, body, index, until)
+        })
+        .await;
+    }
     if partition.is_none() && (queried.is_some() || shows == Shows::Generations) {
         return refused_by_dynamodb(upstream, call).await;
     }
-    let deadline = deadline(table);
+    let deadline = until;
     let position = if shows == Shows::Whole { Position::of(table, &body)? } else { None };
     let (partition, body, position) = (&partition, &body, &position);
     attempts(table, deadline, || async move {

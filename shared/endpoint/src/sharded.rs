@@ -103,7 +103,8 @@ impl Asked {
         }
         let ascending = flag(body, "ScanIndexForward")?.unwrap_or(true);
         let is_strong = flag(body, "ConsistentRead")?.unwrap_or(false);
-        let (range, excluded) = sort_range(table, condition.of(table.sort_key_name()))
+        let key = |value: &Value| table.sort_key(value);
+        let (range, excluded) = sort_range(key, condition.of(table.sort_key_name()))
             .ok_or_else(|| not_understood("its range of sort keys is none"))?;
         let start = match body.get("ExclusiveStartKey") {
             None => excluded.clone().filter(|_| match range {
@@ -146,12 +147,11 @@ impl Asked {
     }
 }
 
-/// Which sort keys a client asks for, and the bound of that range if it is not asked for itself. `None` of what DynamoDB refuses.
-fn sort_range(
-    table: &ManagedTable,
+/// Which sort keys a client asks for, each of which `key` reads, and the bound of that range if it is not asked for itself. `None` of what DynamoDB refuses.
+pub(crate) fn sort_range(
+    key: impl Fn(&Value) -> Option<SortKey>,
     range: Option<&KeyRange>,
 ) -> Option<(SortRange, Option<SortKey>)> {
-    let key = |value: &Value| table.sort_key(value);
     let range = match range {
         None => SortRange::All,
         Some(KeyRange::Equal(value)) => SortRange::Between(key(value)?, key(value)?),

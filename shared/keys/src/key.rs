@@ -45,6 +45,15 @@ impl PartitionKey {
         text.starts_with(CELLS_PREFIX)
     }
 
+    /// The key under which there is what is about the write-sharded indexes of a table, all of them together. No client can name it.
+    #[must_use]
+    pub fn of_index_shards() -> Self {
+        Self(Self::INDEX_SHARDS.into())
+    }
+
+    /// [`PartitionKey::of_index_shards`] as text. Must be kept stable.
+    pub const INDEX_SHARDS: &str = "_ds_index_shards";
+
     /// Whether it is the system's own, which never has more than one shard.
     pub fn is_reserved(&self) -> bool {
         self.0.starts_with(RESERVED_PREFIX)

@@ -31,10 +31,7 @@ impl Config {
     pub async fn connect_reader(self) -> Reader {
         let metrics = self.metrics();
         let (client, clock) = self.client().await;
-        let (table, schema) = (self.main_table.clone(), self.settings.schema.clone());
-        let indexes = DynamoIndexStore::new(client.clone(), table, schema);
-        let (world, settings) = self.world(client, clock);
-        let directory = Directory::new(world.with_indexes(indexes), settings);
+        let directory = self.directory(client, clock);
         let telemetry = HeatTelemetry::new(metrics, Arc::clone(&directory.context().world().clock));
         Reader::new(directory).with_telemetry(Arc::new(telemetry))
     }
@@ -75,9 +72,11 @@ impl Config {
     }
 
     fn world(self, client: dynashard_aws::Client, clock: SystemClock) -> (World, Settings) {
-        let schema = self.settings.schema.clone();
+        let (schema, table) = (self.settings.schema.clone(), self.main_table);
         let records = DynamoRecordStore::new(client.clone(), self.metadata_table, &schema);
-        let items = DynamoItemStore::new(client, clock.clone(), self.main_table, schema);
-        (World::new(items, records, clock, OsEntropy), self.settings)
+        let indexes = DynamoIndexStore::new(client.clone(), table.clone(), schema.clone());
+        let items = DynamoItemStore::new(client, clock.clone(), table, schema);
+        let world = World::new(items, records, clock, OsEntropy).with_indexes(indexes);
+        (world, self.settings)
     }
 }

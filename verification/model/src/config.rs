@@ -7,6 +7,7 @@ use std::fmt;
 
 use crate::check::{Limit, Progress, Report, Verdict, search};
 use crate::conversion::ConversionModel;
+use crate::index_shards::IndexShardsModel;
 use crate::item::{Home, ItemModel, Program, Value, Verb};
 use crate::layouts::LayoutsModel;
 use crate::lifetimes::LifetimesModel;
@@ -64,6 +65,8 @@ pub enum Subject {
     Conversion(ConversionModel),
     /// Changes of the lifetime of requests.
     Lifetimes(LifetimesModel),
+    /// Shards of indexes.
+    IndexShards(IndexShardsModel),
 }
 
 /// Where the search for a mutation ends. Those that are caught are caught before, and in as many steps each time.
@@ -193,6 +196,7 @@ impl Configuration {
             Subject::Layouts(model) => search(model, limit, on_progress),
             Subject::Conversion(model) => search(model, limit, on_progress),
             Subject::Lifetimes(model) => search(model, limit, on_progress),
+            Subject::IndexShards(model) => search(model, limit, on_progress),
         };
         let end = Some(end).filter(|_| report.verdict == Verdict::Holds);
         let shows = self.shows.iter().copied().chain(end);
@@ -212,6 +216,7 @@ impl Configuration {
             Subject::Layouts(_) => "a collection that has rested moves",
             Subject::Conversion(_) => "what was enlisted by a segment moves",
             Subject::Lifetimes(_) => "a close by the shorter lifetime",
+            Subject::IndexShards(_) => "an item in the last shard",
         }
     }
 
@@ -237,6 +242,9 @@ impl Configuration {
             }
             M::ShortenHThoughRequestsLive | M::DateByWhatIsHeld => {
                 return lifetimes(Some(mutation));
+            }
+            M::GrowIndexShardsInOneStep | M::SettleIndexShardsAtOnce | M::ReadIndexShardsOnce => {
+                return index_shards(Some(mutation));
             }
             M::UpsertKeepsMarker
             | M::UpdateKeepsVersion
@@ -812,8 +820,14 @@ fn settings() -> Vec<Configuration> {
     // Two of a term may have read the directory and the metadata at different times.
     let terms: &[&[u8]] = &[&[1, 2], &[1, 3], &[2, 3], &[1, 2, 2], &[1, 1, 2], &[1, 2, 3]];
     let changes = terms.iter().map(|terms| changes(terms, None));
-    let others =
-        [ownership(None), segments(None), layouts(None), conversion(None), lifetimes(None)];
+    let others = [
+        ownership(None),
+        segments(None),
+        layouts(None),
+        conversion(None),
+        lifetimes(None),
+        index_shards(None),
+    ];
     changes.chain(others).collect()
 }
 
@@ -866,6 +880,16 @@ fn lifetimes(mutation: Option<Mutation>) -> Configuration {
         extent: Extent::Small,
         shows: &["a request that lives longer than what is adopted"],
         subject: Subject::Lifetimes(LifetimesModel { environments, mutation }),
+    }
+}
+
+/// Shards of indexes that become more.
+fn index_shards(mutation: Option<Mutation>) -> Configuration {
+    Configuration {
+        name: format!("{}shards of indexes", mutation.map(prefix).unwrap_or_default()),
+        extent: Extent::Small,
+        shows: &["a write by the count before"],
+        subject: Subject::IndexShards(IndexShardsModel { environments: 2, mutation }),
     }
 }
 

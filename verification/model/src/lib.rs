@@ -24,6 +24,7 @@
 //!   the operator's command. It is about one wait and those whom it waits for, and has neither items nor shards.
 //! - [`ownership`]: two stacks on one main table, of which the second must serve nothing.
 //! - [`lifetimes`]: requests that live for less than DynamoDB's window, while that time changes.
+//! - [`index_shards`]: the shards of write-sharded indexes, which become more while items are written and read.
 //! - [`layouts`]: metadata of a collection that rests, which is renewed by a counter of that root.
 //! - [`segments`] and [`conversion`]: a directory in segments under a root, and how one of a single item becomes one.
 //!
@@ -86,6 +87,7 @@
 pub mod check;
 pub mod config;
 pub mod conversion;
+pub mod index_shards;
 pub mod item;
 pub mod layouts;
 pub mod lifetimes;

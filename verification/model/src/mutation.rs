@@ -114,6 +114,16 @@ pub enum Mutation {
     /// scan of a job that waits for dated ones.
     /// Invariants I9, I33.
     DateByWhatIsHeld,
+    /// Breaks "readers are ahead": a growth of the shards of indexes raises the counts of readers and of writers at once. Who
+    /// has read the root before does not ask for a shard that an item is written to.
+    /// Invariant I39.
+    GrowIndexShardsInOneStep,
+    /// Breaks the waiting for T' between the two steps of such a growth.
+    /// Invariant I39.
+    SettleIndexShardsAtOnce,
+    /// Breaks "the count stands on a lease of the root": whoever has read it goes by it for ever.
+    /// Invariant I39.
+    ReadIndexShardsOnce,
     /// Breaks the waiting for H: the closing scan begins at once. A write that was signed under `stable(N)` executes
     /// behind it, and lies at a home where nobody looks any more.
     /// Invariants I4, I9.
@@ -346,7 +356,7 @@ pub enum Expectation {
 
 impl Mutation {
     /// All of them, in the order of the protocol's sections.
-    pub const ALL: [Self; 88] = [
+    pub const ALL: [Self; 91] = [
         Self::PublishBeforeLeasesEnd,
         Self::ForwardBeforeStableIsKnown,
         Self::EnlistWithoutWait,
@@ -377,6 +387,9 @@ impl Mutation {
         Self::ConvertToZero,
         Self::ShortenHThoughRequestsLive,
         Self::DateByWhatIsHeld,
+        Self::GrowIndexShardsInOneStep,
+        Self::SettleIndexShardsAtOnce,
+        Self::ReadIndexShardsOnce,
         Self::CloseWithoutH,
         Self::CountHFromForward,
         Self::LeaveNoMarkers,

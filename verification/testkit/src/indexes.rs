@@ -1,9 +1,15 @@
 //! Secondary indexes of the main table in memory, which are as current as the table.
 
+use std::cmp::Ordering;
+
 use async_trait::async_trait;
-use dynashard_core::ports::{IndexEntry, IndexPart, IndexPlace, IndexRead, IndexStore, StoreError};
-use dynashard_core::{AttributeValue, Generation, SecondaryIndex, StoredItem, Version};
-use dynashard_keys::{PhysicalKey, SortKey};
+use dynashard_core::ports::{
+    IndexEntry, IndexPart, IndexPlace, IndexRead, IndexStart, IndexStore, StoreError,
+};
+use dynashard_core::{
+    AttributeValue, Generation, INDEX_SHARD, SecondaryIndex, StoredItem, Version,
+};
+use dynashard_keys::{PhysicalKey, ShardId, SortKey};
 
 use crate::MemoryStore;
 use crate::memory::reject;
@@ -24,12 +30,24 @@ impl IndexStore for MemoryStore {
             }
             state.page_items
         };
+        let shards = self.lock().index_shards.clone();
         let items = self.contents().into_iter();
-        let entries = items.filter_map(|(key, item)| entry(&read.index, &key, item));
+        let entries = items.filter_map(|(key, item)| {
+            let shard = shards.get(&key).copied();
+            entry(&read.index, &key, shard, item)
+        });
         let mut entries = entries
             .filter(|(partition, IndexEntry { place, .. })| {
-                let is_in_range = |value| read.range.contains(value);
-                *partition == read.partition && place.value.as_ref().is_none_or(is_in_range)
+                let is_in_range = |value: &SortKey| match &read.start {
+                    IndexStart::At { value: at, included } => match value.cmp(at) {
+                        Ordering::Equal => *included,
+                        order => order.is_gt() == read.ascending,
+                    },
+                    _ => read.range.contains(value),
+                };
+                *partition == read.partition
+                    && place.shard == read.shard
+                    && place.value.as_ref().is_none_or(is_in_range)
             })
             .map(|(_, entry)| entry)
             .collect::<Vec<_>>();
@@ -38,7 +56,7 @@ impl IndexStore for MemoryStore {
         if !read.ascending {
             entries.reverse();
         }
-        if let Some(after) = &read.after {
+        if let IndexStart::Behind(after) = &read.start {
             entries.retain(|entry| {
                 let order = order(&entry.place).cmp(&order(after));
                 if read.ascending { order.is_gt() } else { order.is_lt() }
@@ -64,6 +82,7 @@ fn order(place: &IndexPlace) -> (&Option<SortKey>, &str, &SortKey) {
 fn entry(
     index: &SecondaryIndex,
     key: &PhysicalKey,
+    shard: Option<ShardId>,
     mut item: StoredItem,
 ) -> Option<(AttributeValue, IndexEntry)> {
     let [partition_key, sort_key] = &index.table_keys;
@@ -75,7 +94,10 @@ fn entry(
         name if name == sort_key => Some(sort.clone()),
         name => item.attributes.get(name).cloned(),
     };
-    let partition = value(&index.partition_key.first()?.name)?;
+    // What was written without its shard is in no write-sharded index.
+    let shard = if index.is_write_sharded() { Some(shard?) } else { None };
+    let partition = index.partition_key.iter().find(|key| key.name != INDEX_SHARD)?;
+    let partition = value(&partition.name)?;
     let value = match index.sort_key.first() {
         None => None,
         Some(attribute) => Some(match value(&attribute.name)? {
@@ -93,6 +115,6 @@ fn entry(
     }
     item.forwarded &= index.tells.markers;
     let at = key.partition.as_str().to_owned();
-    let place = IndexPlace { value, at, sort: key.sort.clone() };
+    let place = IndexPlace { value, shard, at, sort: key.sort.clone() };
     Some((partition, IndexEntry { place, item }))
 }

@@ -14,7 +14,8 @@ use dynashard_core::{
     TableSchema, Throttle,
 };
 use dynashard_keys::{
-    Number, PartitionKey, PhysicalKey, PhysicalPartitionKey, SortKey, SortKeyType,
+    Number, PartitionKey, PhysicalKey, PhysicalPartitionKey, Separator, ShardId, SortKey,
+    SortKeyType,
 };
 
 use crate::ManualClock;
@@ -52,6 +53,8 @@ pub(crate) struct State {
     takes_every_date: bool,
     locally_indexed_bytes: Option<u64>,
     pub(crate) indexes: Vec<SecondaryIndex>,
+    /// The shards of write-sharded indexes that items were written with.
+    pub(crate) index_shards: BTreeMap<PhysicalKey, ShardId>,
     pub(crate) page_items: usize,
     page_bytes: usize,
     page_ends: VecDeque<usize>,
@@ -173,6 +176,7 @@ impl MemoryStore {
             takes_every_date: false,
             locally_indexed_bytes: None,
             indexes: Vec::new(),
+            index_shards: BTreeMap::new(),
             page_items: usize::MAX,
             page_bytes: PAGE_BYTES,
             page_ends: VecDeque::new(),
@@ -483,6 +487,17 @@ impl MemoryStore {
 }
 
 impl State {
+    /// Puts an item, with its shard of write-sharded indexes if it is written with one.
+    fn put(&mut self, key: &PhysicalKey, item: StoredItem, lease: &Lease, separator: Separator) {
+        let shards = lease.index_shards().filter(|_| !item.forwarded);
+        let partition = key.partition.as_str();
+        match shards.and_then(|shards| shards.shard_at(partition, &key.sort, separator)) {
+            Some(shard) => self.index_shards.insert(key.clone(), shard),
+            None => self.index_shards.remove(key),
+        };
+        self.shards.entry(key.partition.clone()).or_default().insert(key.sort.clone(), item);
+    }
+
     fn stored(&self, key: &PhysicalKey) -> Option<&StoredItem> {
         self.shards.get(&key.partition)?.get(&key.sort)
     }
@@ -525,8 +540,7 @@ impl ItemStore for MemoryStore {
                 if after > ITEM_BYTES {
                     return reject("an item of more than 400 KB");
                 }
-                let shard = state.shards.entry(key.partition.clone()).or_default();
-                shard.insert(key.sort.clone(), StoredItem::clone(item));
+                state.put(key, StoredItem::clone(item), &write.lease, self.schema.separator);
             }
             Action::Delete => {
                 if let Some(shard) = state.shards.get_mut(&key.partition) {
@@ -584,8 +598,7 @@ impl ItemStore for MemoryStore {
             write_units(bytes_of(old, state.stored(old))),
         ];
         let mut put = |key: &PhysicalKey, item: StoredItem| {
-            let shard = state.shards.entry(key.partition.clone()).or_default();
-            shard.insert(key.sort.clone(), item);
+            state.put(key, item, &transfer.lease, self.schema.separator);
         };
         if let Arrival::Copy(item) = arrival {
             if written_at_new > ITEM_BYTES {

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use dynashard_core::{
-    AttributeValue, Attributes, GrowKeys, MAX_ITEM_BYTES, TableSchema, check_values, item_bytes,
+    AttributeValue, Attributes, GrowKeys, INDEX_SHARD, MAX_ITEM_BYTES, TableSchema, check_values,
+    item_bytes,
 };
 use dynashard_keys::{
     KeyError, PartitionKey, PhysicalPartitionKey, RESERVED_PREFIX, Separator, SortKey,
@@ -160,7 +161,7 @@ fn own_key(item: &Attributes, key: &Example, lens: Lens<'_>) -> Option<Partition
 
 /// What the system's own attributes take.
 fn system_bytes(item: &Attributes) -> usize {
-    let own = [VERSION, GENERATION, FORWARDED]
+    let own = [VERSION, GENERATION, FORWARDED, INDEX_SHARD]
         .into_iter()
         .filter_map(|name| item.get(name).map(|value| (name.to_owned(), value.clone())));
     item_bytes(&own.collect())
@@ -174,7 +175,7 @@ fn oddities(
 ) -> impl Iterator<Item = Oddity> {
     let is_foreign = |(name, value): (&String, &AttributeValue)| match name.as_str() {
         FORWARDED => false,
-        VERSION | GENERATION => !is_unsigned(value),
+        VERSION | GENERATION | INDEX_SHARD => !is_unsigned(value),
         name => name.starts_with(RESERVED_PREFIX),
     };
     let partition = PartitionKey::new(&key.pk);

@@ -6,8 +6,8 @@ use aws_sdk_dynamodb::primitives::Blob;
 use aws_sdk_dynamodb::types::AttributeValue;
 use dynashard_core::ports::StoreError;
 use dynashard_core::{
-    Counters, DirectoryItem, Group, PartitionLimits, Pinned, PinnedTime, ScalingPolicy,
-    StackPolicy, TableSchema,
+    Counters, DirectoryItem, Group, IndexShards, PartitionLimits, Pinned, PinnedTime,
+    ScalingPolicy, StackPolicy, TableSchema,
 };
 use dynashard_keys::ShardCount;
 
@@ -58,6 +58,12 @@ const COOLDOWN: &str = "cooldown_secs";
 const WRITE_UNITS: &str = "partition_write_units";
 const READ_UNITS: &str = "partition_read_units";
 
+/// How many shards the values of write-sharded indexes have: a map of what follows. Left out while there are no such indexes.
+const INDEX_SHARDS: &str = "index_shards";
+const WRITTEN: &str = "written";
+const READ: &str = "read";
+const CHANGED: &str = "changed_secs";
+
 const WHAT: &str = "the directory item";
 
 /// All but the counters, which go on whatever else is changed.
@@ -69,6 +75,9 @@ pub(super) fn encode(directory: &DirectoryItem) -> Item {
     item.extend(pinned.map(|pinned| (SETTINGS.to_owned(), pinned)));
     let policy = directory.policy.as_ref().map(|policy| AttributeValue::M(encode_policy(policy)));
     item.extend(policy.map(|policy| (POLICY.to_owned(), policy)));
+    let shards =
+        directory.index_shards.map(|shards| AttributeValue::M(encode_index_shards(shards)));
+    item.extend(shards.map(|shards| (INDEX_SHARDS.to_owned(), shards)));
     item
 }
 
@@ -112,7 +121,24 @@ pub(super) fn decode(item: &Item) -> Result<DirectoryItem, StoreError> {
     })?;
     let policy = item.contains_key(POLICY).then(|| fields.map(POLICY)).transpose()?;
     stored.policy = policy.map(decode_policy).transpose()?;
+    let shards = item.contains_key(INDEX_SHARDS).then(|| fields.map(INDEX_SHARDS)).transpose()?;
+    stored.index_shards = shards.map(decode_index_shards).transpose()?;
     Ok(stored)
+}
+
+fn encode_index_shards(shards: IndexShards) -> Item {
+    let mut item = Item::new();
+    item.put(WRITTEN, &shards.written().get());
+    item.put(READ, &shards.read().get());
+    item.put(CHANGED, &shards.changed_secs());
+    item
+}
+
+fn decode_index_shards(fields: Reader<'_>) -> Result<IndexShards, StoreError> {
+    let count = |name| ShardCount::new(fields.get(name)?).map_err(|why| fields.wrong(name, why));
+    IndexShards::stored(count(WRITTEN)?, count(READ)?, fields.get(CHANGED)?).ok_or_else(|| {
+        fields.wrong(READ, "is less than what is written, or one of the two is no power of two")
+    })
 }
 
 fn encode_policy(policy: &StackPolicy) -> Item {

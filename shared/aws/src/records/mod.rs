@@ -467,6 +467,9 @@ fn text(key: &RecordKey) -> AttributeValue {
 
 /// The collection that a key is of.
 fn of(key: &str) -> Result<PartitionKey, StoreError> {
+    if key == PartitionKey::INDEX_SHARDS {
+        return Ok(PartitionKey::of_index_shards());
+    }
     PartitionKey::new(key).map_err(|error| StoreError::Corrupt(error.to_string()))
 }
 

@@ -371,7 +371,8 @@ fn grow(
     let decision = Decision { bound, figures, ..decision };
     let refused =
         |hindrance| Decision { hindrance: Some(hindrance), bound: None, ..decision.clone() };
-    if !settings.grow_keys.allow(&metadata.partition) {
+    // The shards of indexes are no collection's.
+    if !metadata.partition.is_reserved() && !settings.grow_keys.allow(&metadata.partition) {
         return refused(Hindrance::NotAllowed);
     }
     if let Phase::Forward { from, to } | Phase::Move { from, to } = metadata.phase

@@ -312,6 +312,18 @@ impl fmt::Display for Decision {
                 "clients ask for {demand:.0} {unit} a second, and {shards} {capacity:.0}: another key in \
                  the same partition is hot, and DynamoDB separates the two by itself"
             )?,
+            Diagnosis::Index if self.partition.is_reserved() => {
+                let one = if count == ShardCount::ONE {
+                    "shard, which takes"
+                } else {
+                    "shards, which take"
+                };
+                write!(
+                    f,
+                    "a partition of a write-sharded index is at its limit: clients write {demand:.0} units a second, and a \
+                     value of the index has {count} {one} {capacity:.0}"
+                )?;
+            }
             Diagnosis::Table
             | Diagnosis::Account
             | Diagnosis::MaxOnDemand

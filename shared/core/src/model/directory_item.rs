@@ -6,6 +6,7 @@ use std::sync::Arc;
 use dynashard_keys::PartitionKey;
 use xxhash_rust::xxh64::xxh64;
 
+use crate::model::index_shards::IndexShards;
 use crate::model::pinned::Pinned;
 use crate::model::segment::Group;
 use crate::model::stack_policy::StackPolicy;
@@ -24,6 +25,8 @@ pub struct DirectoryItem {
     pub pinned: Option<Pinned>,
     /// What the stack decides by, if a function of it has told.
     pub policy: Option<StackPolicy>,
+    /// Over how many shards the values of write-sharded indexes are spread, if there are any.
+    pub index_shards: Option<IndexShards>,
     /// What it lists itself, in order, each once.
     hashes: Arc<[u64]>,
     /// None where it lists collections itself.
@@ -50,7 +53,7 @@ impl DirectoryItem {
         let in_order = hashes.is_sorted_by(|one, next| one < next);
         let is_one_form = hashes.is_empty() || groups.is_none();
         let (hashes, groups) = (hashes.into(), groups.map(Arc::new));
-        (in_order && is_one_form).then_some(Self { rev, pinned, policy: None, hashes, groups })
+        (in_order && is_one_form).then_some(Self { rev, pinned, hashes, groups, ..Self::default() })
     }
 
     /// How often each group has changed, or `None` if the item lists collections itself.
@@ -98,6 +101,12 @@ impl DirectoryItem {
     #[must_use]
     pub(crate) fn with_policy(&self, policy: StackPolicy) -> Self {
         Self { rev: self.rev + 1, policy: Some(policy), ..self.clone() }
+    }
+
+    /// The item with these shards of indexes.
+    #[must_use]
+    pub(crate) fn with_index_shards(&self, index_shards: IndexShards) -> Self {
+        Self { rev: self.rev + 1, index_shards: Some(index_shards), ..self.clone() }
     }
 
     /// The root of segments in place of an item that lists collections, all of which are in segments of these groups. `None` while

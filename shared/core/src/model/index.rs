@@ -6,6 +6,7 @@ use dynashard_keys::{RESERVED_PREFIX, SortKeyType};
 
 use crate::model::error::{Code, Error};
 use crate::model::fields::Fields;
+use crate::model::index_shards::INDEX_SHARD;
 use crate::model::item::quoted;
 use crate::model::schema::TableSchema;
 
@@ -88,7 +89,19 @@ impl SecondaryIndex {
         matches!(self.partition_key.as_slice(), [key] if key.name == self.table_keys[0])
     }
 
-    /// The attribute of its partition key, and that of its sort key if it has one.
+    /// Whether each value of its partition key is spread over shards, whose number is the other attribute of that key.
+    pub fn is_write_sharded(&self) -> bool {
+        let is_shard = |key: &IndexAttribute| key.name == INDEX_SHARD;
+        self.partition_key.len() == 2 && self.partition_key.iter().any(is_shard)
+    }
+
+    /// The attributes of its partition key but for the shard.
+    fn values(&self) -> Vec<&IndexAttribute> {
+        let is_value = |key: &&IndexAttribute| !self.is_write_sharded() || key.name != INDEX_SHARD;
+        self.partition_key.iter().filter(is_value).collect()
+    }
+
+    /// The attribute of its partition key, beside the shard if it is write-sharded, and that of its sort key if it has one.
     ///
     /// An index that is being made is refused, and one that the API cannot ask for by one partition key and one sort key.
     pub fn attributes(&self) -> Result<[Option<(&str, SortKeyType)>; 2], Error> {
@@ -101,7 +114,8 @@ impl SecondaryIndex {
             Err(Error::new(Code::IndexNotSupported, format!("the index {name} has {why}")))
         };
         let mut attributes = [None; 2];
-        for (of, keys) in attributes.iter_mut().zip([&self.partition_key, &self.sort_key]) {
+        let sort_key = self.sort_key.iter().collect::<Vec<_>>();
+        for (of, keys) in attributes.iter_mut().zip([self.values(), sort_key]) {
             *of = match keys.as_slice() {
                 [] => None,
                 [IndexAttribute { name, r#type: Some(r#type) }] => Some((name.as_str(), *r#type)),
@@ -112,6 +126,13 @@ impl SecondaryIndex {
         if attributes[1].is_some_and(|(sort, _)| sort == self.table_keys[0]) {
             return refused(
                 "the table's partition key as its sort key, which is another one in each shard",
+            );
+        }
+        let [partition, _] = attributes;
+        if self.is_write_sharded() && partition.is_some_and(|(name, _)| name == self.table_keys[0])
+        {
+            return refused(
+                "the table's partition key beside its shard, which is another one in each shard of a collection",
             );
         }
         Ok(attributes)
@@ -180,9 +201,23 @@ mod tests {
             by(vec![key("country", None)], Vec::new()),
             by(vec![key("country", text)], vec![key("a", text), key("b", text)]),
             by(vec![key("sk", text)], vec![key("pk", text)]),
+            by(vec![key("pk", text), key(INDEX_SHARD, Some(SortKeyType::Number))], Vec::new()),
         ] {
             assert_eq!(refused(&index), Some(Code::IndexNotSupported));
         }
+    }
+
+    #[test]
+    fn a_write_sharded_index_is_asked_for_by_the_value_alone() {
+        let (text, shard) =
+            (Some(SortKeyType::String), key(INDEX_SHARD, Some(SortKeyType::Number)));
+        for keys in [[key("country", text), shard.clone()], [shard.clone(), key("country", text)]] {
+            let index = by(keys.into(), Vec::new());
+            assert!(index.is_write_sharded());
+            assert_eq!(index.attributes(), Ok([Some(("country", SortKeyType::String)), None]));
+        }
+        let third = key("city", text);
+        assert!(!by(vec![key("country", text), third, shard], Vec::new()).is_write_sharded());
     }
 
     #[test]

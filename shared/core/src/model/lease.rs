@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::model::index_shards::IndexShards;
+
 /// What the three clocks said at one moment.
 ///
 /// Lambda freezes an environment between invocations, and a frozen monotonic clock would keep a
@@ -34,6 +36,7 @@ pub struct Lease {
     since: Moment,
     term: Duration,
     signing: Signing,
+    index_shards: Option<IndexShards>,
 }
 
 /// How requests under a lease are dated.
@@ -53,7 +56,7 @@ impl Lease {
     /// invocation, and what was read was true when the server answered.
     pub fn new(before: Moment, server_secs: Option<u64>, term: Duration) -> Self {
         let signing = Signing { answered: before.boot, ..Signing::default() };
-        Self { since: Moment { server_secs, ..before }, term, signing }
+        Self { since: Moment { server_secs, ..before }, term, signing, index_shards: None }
     }
 
     /// This lease of a read that was answered at `answered`. Writes under it are dated `age` ago.
@@ -62,10 +65,21 @@ impl Lease {
         Self { signing: Signing { age, answered: answered.boot }, ..self }
     }
 
-    /// This lease of a read that was answered at `answered`. Writes under it are dated as those under another one.
+    /// This lease. Items that are written under it carry their shard of write-sharded indexes, if there are any.
     #[must_use]
-    pub(crate) fn dated_as(self, other: &Self, answered: Moment) -> Self {
-        self.signed_ago(other.signing.age, answered)
+    pub fn spread_over(self, index_shards: Option<IndexShards>) -> Self {
+        Self { index_shards, ..self }
+    }
+
+    /// This lease of a read that was answered at `answered`. Writes under it carry what those under another one do.
+    #[must_use]
+    pub(crate) fn writing_as(self, other: &Self, answered: Moment) -> Self {
+        self.signed_ago(other.signing.age, answered).spread_over(other.index_shards)
+    }
+
+    /// The shards of write-sharded indexes, if there are any.
+    pub fn index_shards(&self) -> Option<IndexShards> {
+        self.index_shards
     }
 
     /// The date that a write carries if it is signed now, in epoch seconds by DynamoDB's clock, whatever the local one says.

@@ -12,6 +12,7 @@ pub(crate) mod guard;
 pub(crate) mod heat;
 pub(crate) mod history;
 pub(crate) mod index;
+pub(crate) mod index_shards;
 pub(crate) mod item;
 pub(crate) mod lease;
 pub(crate) mod ledger;

@@ -41,6 +41,8 @@ pub struct Settings {
     pub partition: PartitionLimits,
     /// How many read replicas the main table has.
     pub read_replicas: u32,
+    /// Over how many shards each value of write-sharded indexes is spread at first, if there are such indexes.
+    pub index_shards: Option<ShardCount>,
     /// What is kept of items that were read, if anything is.
     pub item_cache: Option<ItemCacheLimits>,
 }
@@ -72,6 +74,7 @@ impl Default for Settings {
             shrink: ShrinkPolicy::default(),
             partition: PartitionLimits::default(),
             read_replicas: 0,
+            index_shards: None,
             item_cache: None,
         }
     }

@@ -48,6 +48,16 @@ impl Throttle {
         self.limit == ThrottleLimit::KeyRange && (!self.on_index || self.is_of_a_replica())
     }
 
+    /// Whether a partition of an index is hot that is no read replica.
+    pub(crate) fn is_of_an_index_partition(&self) -> bool {
+        self.limit == ThrottleLimit::KeyRange && self.on_index && !self.is_of_a_replica()
+    }
+
+    /// The name of the index that refused, where DynamoDB gave it.
+    pub(crate) fn index(&self) -> Option<&str> {
+        self.resource.as_deref()?.split_once("/index/").map(|(_, name)| name)
+    }
+
     /// Whether a read replica of the table refused.
     pub fn is_of_a_replica(&self) -> bool {
         self.on_index && self.resource.as_deref().is_some_and(Replica::has_arn)

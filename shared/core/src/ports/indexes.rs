@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use dynashard_keys::SortKey;
+use dynashard_keys::{ShardId, SortKey};
 
 use crate::model::fields::Fields;
 use crate::model::index::SecondaryIndex;
@@ -24,16 +24,18 @@ pub trait IndexStore: Send + Sync {
 /// One page of one partition of an index, in the order of its sort key.
 #[derive(Debug, Clone, PartialEq)]
 pub struct IndexRead {
-    /// The index, whose partition key and sort key are one attribute each.
+    /// The index, whose partition key and sort key are one attribute each, but for the shard of one that is write-sharded.
     pub index: Arc<SecondaryIndex>,
     /// The value of its partition key, a string or a number.
     pub partition: AttributeValue,
+    /// The shard of that value, in an index that is write-sharded.
+    pub shard: Option<ShardId>,
     /// Which values of its sort key.
     pub range: SortRange,
     /// Ascending, or descending.
     pub ascending: bool,
-    /// Where to go on: exclusive, and in the direction of the query. It need not exist.
-    pub after: Option<IndexPlace>,
+    /// Where the page begins.
+    pub start: IndexStart,
     /// At most so many entries are read.
     pub limit: u32,
     /// What to return of each item beside the keys; everything that the index has where nothing is named.
@@ -42,11 +44,30 @@ pub struct IndexRead {
     pub consistency: Consistency,
 }
 
+/// Where a page of a partition of an index begins, in the direction of the query.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum IndexStart {
+    /// Where the range begins.
+    Range,
+    /// Behind this entry of the partition, which need not exist.
+    Behind(IndexPlace),
+    /// At the first entry of this value of the sort key, or behind the last one. DynamoDB takes one condition on a sort key, so the
+    /// page may go on beyond the range.
+    At {
+        /// The value, which lies in the range.
+        value: SortKey,
+        /// Whether entries of this value are read.
+        included: bool,
+    },
+}
+
 /// Where an entry lies in its partition of an index.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IndexPlace {
     /// The value of the index's sort key, if it has one.
     pub value: Option<SortKey>,
+    /// The shard of its value, in an index that is write-sharded.
+    pub shard: Option<ShardId>,
     /// The partition key that the table has the item under.
     pub at: String,
     /// The sort key of the item.

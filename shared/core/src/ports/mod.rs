@@ -16,7 +16,7 @@ pub use crate::model::guard::{Action, Arrival, Condition, Expected, Transfer, Tr
 pub use crate::model::lease::Dated;
 pub use crate::model::record::{Change, Record, RecordKey, Seen, Stored};
 pub use errors::StoreError;
-pub use indexes::{IndexEntry, IndexPart, IndexPlace, IndexRead, IndexStore};
+pub use indexes::{IndexEntry, IndexPart, IndexPlace, IndexRead, IndexStart, IndexStore};
 pub use items::{
     Adjusted, BatchPage, Consistency, ItemStore, MAX_KEYS_PER_BATCH_GET, Metered, ShardPage,
     ShardQuery, SortRange,

@@ -1,8 +1,9 @@
 //! Begins what was decided about a collection, and notes it.
 
-use crate::model::decision::{CountChange, Decision, Outcome};
+use crate::model::decision::{CountChange, Decision, Diagnosis, Outcome};
 use crate::model::error::Error;
 use crate::model::history::DecidedBy;
+use crate::model::index_shards::IndexShards;
 use crate::model::lease::Deadline;
 use crate::model::metadata::CollectionMetadata;
 use crate::model::policy::{Hindrance, ScalingMode};
@@ -48,6 +49,31 @@ pub(crate) async fn begin_decided(
             refused(decision, Hindrance::TooSoon { until_secs })
         }
         BeginOutcome::Overtaken => (decision, Outcome::Overtaken),
+    })
+}
+
+/// Has the values of write-sharded indexes get more shards, as it was decided, if `mode` is on and they are as seen.
+pub(crate) async fn begin_index_growth(
+    directory: &Directory,
+    seen: IndexShards,
+    decision: Decision,
+    mode: ScalingMode,
+    deadline: Deadline,
+) -> Result<(Decision, Outcome), Error> {
+    let diagnosis = match decision.diagnosis {
+        Diagnosis::HotKey | Diagnosis::Ramp => Diagnosis::Index,
+        // It is asked for less than it takes, or one item is too hot for any number of shards.
+        other => other,
+    };
+    let decision = Decision { diagnosis, ..decision };
+    Ok(match decision.action {
+        CountChange::Grow(_) if mode != ScalingMode::On => (decision, Outcome::DryRun),
+        CountChange::Grow(to) => {
+            let begun = directory.pinned().grow_index_shards(Some(seen), to, deadline).await?;
+            let outcome = if begun.is_some() { Outcome::Begun } else { Outcome::Overtaken };
+            (decision, outcome)
+        }
+        _ => (decision, Outcome::NothingToDo),
     })
 }
 

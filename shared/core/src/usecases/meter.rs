@@ -32,6 +32,8 @@ pub(crate) struct Incoming<'a> {
     pub(crate) access: Access,
     /// What it asks for, in write or read units, if that is known before it is done.
     pub(crate) units: Option<f64>,
+    /// What it counts for, too: that of all that is written to indexes.
+    pub(crate) beside: Option<&'a PartitionKey>,
 }
 
 /// What is due under a throttle.
@@ -166,7 +168,7 @@ impl Meter {
         let seen = state.seen(incoming.partition);
         let usual = *seen.usual_units_of(incoming.access);
         let units = incoming.units.unwrap_or(if usual > 0.0 { usual } else { 1.0 });
-        seen.note(at, |measures| {
+        let note = |measures: &mut Measures| {
             let (operations, asked) = match incoming.access {
                 Access::Write => (&mut measures.writes, &mut measures.write_units),
                 Access::Get => (&mut measures.gets, &mut measures.get_units),
@@ -174,7 +176,12 @@ impl Meter {
             };
             *operations += 1.0;
             *asked += units;
-        });
+        };
+        seen.note(at, note);
+        if let Some(beside) = incoming.beside {
+            state.seen(beside).note(at, note);
+        }
+        let seen = state.seen(incoming.partition);
         if let Some(hash) = hash {
             if now.boot > seen.ranking.since + RANKED_FOR {
                 seen.ranking = Ranking { since: now.boot, ..Ranking::default() };
@@ -202,7 +209,7 @@ impl Meter {
         });
     }
 
-    /// Takes note of a write that is throttled and held, which another environment would have refused.
+    /// Takes note of a write that is refused, or is throttled and held, which another environment would have refused.
     pub(crate) fn held(&self, partition: &PartitionKey, now: Moment) {
         let mut state = self.lock();
         let at = state.corrected(now);

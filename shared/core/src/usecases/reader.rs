@@ -293,7 +293,7 @@ impl Reader {
 
     /// Takes note of a read that comes in.
     fn arrived(&self, partition: &PartitionKey, item: Option<&ItemKey>, access: Access) {
-        let incoming = Incoming { partition, item, access, units: None };
+        let incoming = Incoming { partition, item, access, units: None, beside: None };
         self.watch.meter.arrived(incoming, self.directory.now());
     }
 

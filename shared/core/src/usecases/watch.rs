@@ -14,6 +14,8 @@ use crate::decide::shard_count::{Cause, Evidence, decide};
 use crate::model::decision::{CountChange, Decision, Diagnosis, Outcome};
 use crate::model::error::{Code, Error};
 use crate::model::history::DecidedBy;
+use crate::model::index::SecondaryIndex;
+use crate::model::index_shards::IndexShards;
 use crate::model::lease::{Deadline, Moment};
 use crate::model::ledger::{Addition, Ledger, LedgerKind, Span};
 use crate::model::metadata::CollectionMetadata;
@@ -22,6 +24,7 @@ use crate::model::throttle::Throttle;
 use crate::ports::Dated;
 use crate::usecases::begin;
 use crate::usecases::directory::Directory;
+use crate::usecases::index::KnownIndexes;
 use crate::usecases::meter::{Due, Meter};
 
 /// Is told of what throttled requests lead to, beside being answered.
@@ -46,6 +49,9 @@ pub(crate) struct Watch {
     telemetry: Option<Arc<dyn Telemetry>>,
     /// As whom it also decides. `None` of a reader, which only reports.
     decides_as: Option<DecidedBy>,
+    /// [`PartitionKey::of_index_shards`].
+    pub(crate) index_ledger: PartitionKey,
+    indexes: KnownIndexes,
     /// The collections that are being reported.
     under_way: Mutex<HashSet<PartitionKey>>,
     /// What was last told of collections, or of all together: the revision that it was about, and when.
@@ -90,6 +96,8 @@ impl Watch {
             meter: Meter::new(partition.of(Access::Write)),
             telemetry: None,
             decides_as,
+            index_ledger: PartitionKey::of_index_shards(),
+            indexes: KnownIndexes::default(),
             under_way: Mutex::default(),
             told: Mutex::new(LruCache::new(REMEMBERED)),
         }
@@ -111,15 +119,77 @@ impl Watch {
         throttle: &Throttle,
         beside: Beside,
     ) {
-        let settings = directory.settings();
+        if throttle.is_of_an_index_partition()
+            && access == Access::Write
+            && let Some(shards) = directory.lease().last().and_then(|root| root.index_shards)
+            && self.is_write_sharded(directory, throttle).await
+        {
+            return self.after_throttle_of_index(directory, shards, beside).await;
+        }
         self.meter.throttled(partition, directory.now());
-        if settings.scaling.mode == ScalingMode::Off {
+        if directory.settings().scaling.mode == ScalingMode::Off {
             return;
         }
         // Without metadata the writer's next attempt reads it, and comes here if it is throttled again.
         let Some(known) = directory.cached(partition) else { return };
         let seen = &*known.metadata;
         let cause = Cause::Throttled { access, throttle, shards: &[shard] };
+        self.decide_under(directory, seen, None, cause, beside).await;
+    }
+
+    /// As [`Watch::after_throttle`], of a partition of a write-sharded index: a value of it gets more shards, or a growth that all
+    /// readers know of by now comes into force.
+    async fn after_throttle_of_index(
+        &self,
+        directory: &Directory,
+        shards: IndexShards,
+        beside: Beside,
+    ) {
+        self.meter.throttled(&self.index_ledger, directory.now());
+        if directory.settings().scaling.mode == ScalingMode::Off || self.decides_as.is_none() {
+            return;
+        }
+        if shards.is_growing() {
+            // Who cannot do so leaves it to others.
+            let _ = directory.lease().settle_index_shards(beside.deadline).await;
+            return;
+        }
+        let seen = shards.as_collection();
+        let throttle = Throttle::of_a_partition();
+        let cause = Cause::Throttled { access: Access::Write, throttle: &throttle, shards: &[] };
+        self.decide_under(directory, &seen, Some(shards), cause, beside).await;
+    }
+
+    /// Whether the index that refused is one that more shards relieve.
+    async fn is_write_sharded(&self, directory: &Directory, throttle: &Throttle) -> bool {
+        let Some(store) = &directory.context().world().indexes else { return false };
+        let is_sharded = |index: &SecondaryIndex| index.is_write_sharded();
+        let now = directory.now();
+        if self.indexes.are_due(now) {
+            // It is asked again at the next throttle.
+            let Ok(indexes) = store.indexes().await else { return false };
+            self.indexes.learn(indexes, now);
+        }
+        match throttle.index() {
+            Some(name) => {
+                self.indexes.get(name, now).flatten().is_some_and(|index| is_sharded(&index))
+            }
+            None => self.indexes.any(is_sharded),
+        }
+    }
+
+    /// Reports what this environment has seen of what refuses its requests, if it is its turn, and decides if its report is the one
+    /// that elects it. `indexes` are their shards, where it is those that it is about.
+    async fn decide_under(
+        &self,
+        directory: &Directory,
+        seen: &CollectionMetadata,
+        indexes: Option<IndexShards>,
+        cause: Cause<'_>,
+        beside: Beside,
+    ) {
+        let Cause::Throttled { access, throttle, .. } = cause else { return };
+        let (settings, partition) = (directory.settings(), &seen.partition);
         let decides = self.decides_as.is_some() && settings.scaling.writers;
         if !throttle.is_of_a_partition() {
             // Only what is refused for a partition needs the ledger.
@@ -129,7 +199,7 @@ impl Watch {
                 let evidence =
                     Evidence { metadata: seen, heat: &nothing, load: &nothing, cause, now };
                 let decision = decide(evidence, settings, directory.lease().waits());
-                self.act(directory, seen, decision, beside).await;
+                self.act(directory, seen, indexes, decision, beside).await;
             }
             return;
         }
@@ -183,7 +253,7 @@ impl Watch {
                 decision = decide(evidence, settings, directory.lease().waits());
             }
         }
-        self.act(directory, seen, decision, beside).await;
+        self.act(directory, seen, indexes, decision, beside).await;
     }
 
     /// Whether a report of a collection is due though nothing is throttled.
@@ -230,7 +300,7 @@ impl Watch {
             Evidence { metadata: seen, heat: &heat, load: &load, cause: Cause::Time, now };
         let decision = decide(evidence, settings, directory.lease().waits());
         if decision.diagnosis == Diagnosis::Ramp {
-            self.act(directory, seen, decision, beside).await;
+            self.act(directory, seen, None, decision, beside).await;
         }
     }
 
@@ -278,14 +348,22 @@ impl Watch {
         &self,
         directory: &Directory,
         seen: &CollectionMetadata,
+        indexes: Option<IndexShards>,
         decision: Decision,
         beside: Beside,
     ) {
         beside.is_acting.store(decision.is_worth_a_note(), Ordering::Relaxed);
         let mode = directory.settings().scaling.mode;
-        match begin::begin_decided(directory, seen, decision, mode, beside.deadline).await {
+        let deadline = beside.deadline;
+        let begun = match indexes {
+            None => begin::begin_decided(directory, seen, decision, mode, deadline).await,
+            Some(shards) => {
+                begin::begin_index_growth(directory, shards, decision, mode, deadline).await
+            }
+        };
+        match begun {
             Ok((decision, outcome)) => {
-                self.tell(directory, seen, decision, outcome, beside.deadline).await;
+                self.tell(directory, seen, decision, outcome, deadline).await;
             }
             Err(error) => self.tell_failure(seen, &error),
         }

@@ -29,4 +29,5 @@ mod ttl;
 mod unmovable;
 mod verify;
 mod world;
+mod write_sharded;
 mod writer;

@@ -220,6 +220,8 @@ fn each_wrong_variable_is_named() {
         ("LEASE_SECS", "61"),
         ("LEASE_SECS", "five"),
         ("MAX_SHARDS", "0"),
+        ("INDEX_SHARDS", "257"),
+        ("INDEX_SHARDS", "many"),
         ("SCALING_MODE", "maybe"),
         ("WRITER_SCALING", "dry-run"),
         ("COOLDOWN_SECS", "-1"),

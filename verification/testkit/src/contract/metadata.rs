@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use dynashard_core::{
     Addition, Bucket, CollectionMetadata, Counted, Counters, DecisionHistory, DirectoryItem,
-    Generation, Grant, HistoryEntry, Job, KeyHash, Ledger, LedgerKind, MAX_HISTORY_ENTRIES,
-    Measures, Phase, Pinned, PinnedTime, Segment, Settings, Span,
+    Generation, Grant, HistoryEntry, IndexShards, Job, KeyHash, Ledger, LedgerKind,
+    MAX_HISTORY_ENTRIES, Measures, Phase, Pinned, PinnedTime, Segment, Settings, Span,
 };
 use dynashard_keys::{PartitionKey, Placement, ShardCount};
 
@@ -81,6 +81,7 @@ pub async fn settings_are_pinned_where_the_directory_is_as_seen(fixture: &impl F
     let refused = Err(StoreError::ConditionFailed { existing: None });
     let secs = Duration::from_secs;
     let at_rest = Pinned::of(&Settings { schema: fixture.schema().clone(), ..Settings::default() });
+    let shards = |count| ShardCount::new(count).expect("a count");
     let changing = PinnedTime { accepted: secs(5), next: Some(secs(9)), longest: secs(9) };
     let shrinking = PinnedTime { accepted: secs(360), next: None, longest: secs(960) };
     let change = Pinned {
@@ -90,9 +91,14 @@ pub async fn settings_are_pinned_where_the_directory_is_as_seen(fixture: &impl F
         ttl_attributes: ["expires".to_owned(), "ttl".to_owned()].into(),
         ..at_rest.clone()
     };
-    for pinned in [at_rest.clone(), change, at_rest] {
+    let growing = IndexShards::first(shards(3), 1).growing_to(shards(9), 2);
+    let shards_of_indexes = [None, growing, growing.map(IndexShards::grown)];
+    for (pinned, index_shards) in
+        [at_rest.clone(), change, at_rest].into_iter().zip(shards_of_indexes)
+    {
         let seen = directory().await;
-        let next = seen.with_pinned(pinned);
+        let mut next = seen.with_pinned(pinned);
+        next.index_shards = index_shards;
         let saved = store.commit(&[Change::of_directory(&seen, next.clone())]).await;
         assert_eq!(saved.map(|dated| dated.value), Ok(()));
         assert_eq!(directory().await, next);

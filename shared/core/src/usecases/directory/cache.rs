@@ -330,7 +330,7 @@ pub(super) fn lease_under(
     server_secs: Option<u64>,
 ) -> Lease {
     let lease = Lease::new(sent, server_secs, directory.settings().lease_term);
-    lease.dated_as(under, directory.now())
+    lease.writing_as(under, directory.now())
 }
 
 impl Held {

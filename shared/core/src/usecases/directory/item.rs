@@ -9,11 +9,13 @@ use futures_util::lock::Mutex as AsyncMutex;
 
 use crate::model::directory_item::{Counters, DirectoryItem};
 use crate::model::error::{Code, Error};
+use crate::model::index_shards::IndexShards;
 use crate::model::lease::{Deadline, Lease, Moment};
 use crate::model::pinned::Pinned;
 use crate::model::reshard::Waits;
 use crate::ports::{Change, Dated, ReadRecords, StoreError};
 use crate::usecases::context::Context;
+use crate::usecases::directory::settings::PinnedSettings;
 use crate::usecases::main_table::compare_owner;
 
 /// The directory item, read strongly and kept for a lease. Everything else that is believed stands on it.
@@ -31,6 +33,8 @@ pub struct DirectoryLease {
     turn: AsyncMutex<()>,
     /// Whether it was tried to renew the present lease early.
     was_renewed_early: AtomicBool,
+    /// Since when this environment has seen readers go by a count of index shards by which nobody writes yet.
+    growing: Mutex<Option<(IndexShards, Moment)>>,
 }
 
 /// The id that a stack has pinned, if it has.
@@ -52,6 +56,7 @@ impl DirectoryLease {
             refusal: Mutex::default(),
             turn: AsyncMutex::new(()),
             was_renewed_early: AtomicBool::new(false),
+            growing: Mutex::default(),
         }
     }
 
@@ -63,6 +68,11 @@ impl DirectoryLease {
     /// new stack, and finds out that its own differ.
     pub async fn hold(&self, deadline: Deadline) -> Result<(), Error> {
         self.item(deadline).await.map(|_| ())
+    }
+
+    /// The lease of the directory item, which is read unless it lives.
+    pub(crate) async fn hold_lease(&self, deadline: Deadline) -> Result<Lease, Error> {
+        self.item(deadline).await.map(|(_, lease)| lease)
     }
 
     /// Reads the directory item again if its lease is in the second half of its term, beside an operation
@@ -159,7 +169,9 @@ impl DirectoryLease {
                 let item = value.unwrap_or_default();
                 let lease = Lease::new(before, server_secs, settings.lease_term);
                 let age = self.waits_of(Some(&item)).signature_age;
-                Ok((item, lease.signed_ago(age, self.context.now())))
+                let lease = lease.signed_ago(age, self.context.now());
+                let lease = lease.spread_over(item.index_shards);
+                Ok((item, lease))
             };
             let mut attempts = self.context.attempts(deadline);
             let (item, lease): (DirectoryItem, _) =
@@ -170,7 +182,11 @@ impl DirectoryLease {
             if self.pins
                 && let Some(to_pin) = self.to_pin(item.pinned.as_ref())
             {
-                self.pin(&item, to_pin, deadline).await?;
+                self.publish(&item, item.with_pinned(to_pin), deadline).await?;
+                continue;
+            }
+            if let Some(next) = self.next_index_shards(&item, lease) {
+                self.publish(&item, item.with_index_shards(next), deadline).await?;
                 continue;
             }
             let own = StackId(item.pinned.as_ref().and_then(|pinned| pinned.stack_id.clone()));
@@ -207,14 +223,53 @@ impl DirectoryLease {
         Some(Pinned { stack_id: Some(drawn_id()), ..Pinned::of(self.context.settings()) })
     }
 
-    /// Pins settings, unless another is quicker. What is pinned then is read again.
-    async fn pin(
+    /// The shards of indexes in place of what was just read, if they are to be others: for a writer whose stack is set to more, or
+    /// that has seen a growth for so long that nobody reads by the count before any more (protocol: "Shards of indexes").
+    fn next_index_shards(&self, item: &DirectoryItem, lease: Lease) -> Option<IndexShards> {
+        let now = self.context.now();
+        let held = item.index_shards;
+        {
+            let mut growing = lock(&self.growing);
+            let before = growing.filter(|(seen, _)| Some(*seen) == held);
+            let seen = held.filter(|shards| shards.is_growing()).map(|shards| (shards, now));
+            *growing = before.or(seen);
+        }
+        if !self.pins {
+            return None;
+        }
+        let now_secs = lease.since().server_secs.unwrap_or(now.epoch_secs());
+        match (held, self.context.settings().index_shards) {
+            (None, count) => Some(IndexShards::first(count?, now_secs)),
+            (Some(shards), _) if shards.is_growing() => {
+                self.is_growth_known(item).then(|| shards.grown())
+            }
+            (Some(shards), count) => shards.growing_to(count?, now_secs),
+        }
+    }
+
+    /// Whether the growth of index shards that was read last was seen for so long that nobody reads by the count before any more.
+    fn is_growth_known(&self, item: &DirectoryItem) -> bool {
+        let (now, leases_end) = (self.context.now(), self.waits_of(Some(item)).leases_end);
+        lock(&self.growing).is_some_and(|(_, since)| now.certainly_since(since) > leases_end)
+    }
+
+    /// Has a growth of index shards come into force that all readers know of.
+    pub(crate) async fn settle_index_shards(&self, deadline: Deadline) -> Result<(), Error> {
+        let Some(item) = self.last() else { return Ok(()) };
+        let growing = item.index_shards.filter(|_| self.is_growth_known(&item));
+        let Some(shards) = growing else { return Ok(()) };
+        PinnedSettings::of(&self.context).settle_index_shards(shards, deadline).await?;
+        self.read_now(deadline).await.map(|_| ())
+    }
+
+    /// Publishes another item, unless another is quicker. What is there then is read again.
+    async fn publish(
         &self,
         seen: &DirectoryItem,
-        pinned: Pinned,
+        next: DirectoryItem,
         deadline: Deadline,
     ) -> Result<(), Error> {
-        let change = [Change::of_directory(seen, seen.with_pinned(pinned))];
+        let change = [Change::of_directory(seen, next)];
         let save = async || match self.context.record_store().commit(&change).await {
             // Of unknown outcome is what took effect, or did not: the next read shows it.
             Err(StoreError::ConditionFailed { .. } | StoreError::OutcomeUnknown(_)) => Ok(()),

@@ -2,8 +2,11 @@
 
 use std::time::Duration;
 
+use dynashard_keys::ShardCount;
+
 use crate::model::directory_item::DirectoryItem;
 use crate::model::error::{Code, Error};
+use crate::model::index_shards::IndexShards;
 use crate::model::lease::Deadline;
 use crate::model::pinned::{Pinned, PinnedTime};
 use crate::model::reshard::Waits;
@@ -99,6 +102,74 @@ impl<'a> PinnedSettings<'a> {
             }
             let change = Change::of_directory(&item, item.with_policy(policy.clone()));
             Ok(Revision::commit(change, ()))
+        };
+        Records::of(self.context).revise(&(), revision, CONTENDED, deadline).await
+    }
+
+    /// The shards of write-sharded indexes, if there are any.
+    pub async fn index_shards(self, deadline: Deadline) -> Result<Option<IndexShards>, Error> {
+        let read = || self.context.record_store().get::<DirectoryItem>(&());
+        let why = "the directory could not be read in time";
+        let Dated { value, .. } = self.context.attempts(deadline).make(read, why).await?;
+        Ok(value.and_then(|item| item.index_shards))
+    }
+
+    /// The first step of a growth of the shards of indexes: readers go by the new count (protocol: "Shards of indexes"). `None` where
+    /// they are not as `seen`, or nothing is to be done.
+    pub async fn grow_index_shards(
+        self,
+        seen: Option<IndexShards>,
+        to: ShardCount,
+        deadline: Deadline,
+    ) -> Result<Option<IndexShards>, Error> {
+        self.change_index_shards(deadline, |held, now_secs| {
+            held.filter(|held| seen.is_none_or(|seen| seen == *held))?.growing_to(to, now_secs)
+        })
+        .await
+    }
+
+    /// The second step, of a growth that was `seen` for so long that no reader goes by another count: writers go by it, too.
+    pub async fn settle_index_shards(
+        self,
+        seen: IndexShards,
+        deadline: Deadline,
+    ) -> Result<Option<IndexShards>, Error> {
+        self.change_index_shards(deadline, |held, _| {
+            held.filter(|held| *held == seen && held.is_growing()).map(IndexShards::grown)
+        })
+        .await
+    }
+
+    /// Waits until a growth that is under way is known to all readers, and has writers go by it. Nothing is done where none is.
+    pub async fn complete_index_growth(
+        self,
+        deadline: Deadline,
+    ) -> Result<Option<IndexShards>, Error> {
+        loop {
+            let held = self.index_shards(deadline).await?;
+            let Some(seen) = held.filter(|held| held.is_growing()) else { return Ok(held) };
+            let pinned = self.read(deadline).await?.ok_or_else(nothing_is_pinned)?;
+            self.context.clock().sleep(pinned.waits().leases_end).await;
+            self.settle_index_shards(seen, deadline).await?;
+        }
+    }
+
+    async fn change_index_shards(
+        self,
+        deadline: Deadline,
+        change: impl Fn(Option<IndexShards>, u64) -> Option<IndexShards>,
+    ) -> Result<Option<IndexShards>, Error> {
+        let revision = |item: Option<DirectoryItem>| {
+            let item = item.unwrap_or_default();
+            let pinned = item.pinned.as_ref().ok_or_else(nothing_is_pinned)?;
+            pinned.check_format()?;
+            let now = self.context.now();
+            let now_secs = now.server_secs.unwrap_or(now.epoch_secs());
+            let Some(next) = change(item.index_shards, now_secs) else {
+                return Ok(Revision::Keep(None));
+            };
+            let change = Change::of_directory(&item, item.with_index_shards(next));
+            Ok(Revision::commit(change, Some(next)))
         };
         Records::of(self.context).revise(&(), revision, CONTENDED, deadline).await
     }

@@ -30,6 +30,17 @@ impl KnownIndexes {
         (now.boot.saturating_sub(since.boot) < term).then(|| index.cloned())
     }
 
+    /// Whether they are to be described anew.
+    pub fn are_due(&self, now: Moment) -> bool {
+        let held = self.lock();
+        held.as_ref().is_none_or(|(since, _)| now.boot.saturating_sub(since.boot) >= TERM)
+    }
+
+    /// Whether one that was described is so.
+    pub fn any(&self, is_so: impl Fn(&SecondaryIndex) -> bool) -> bool {
+        self.lock().iter().flat_map(|(_, indexes)| indexes).any(|index| is_so(index))
+    }
+
     /// Takes in the indexes that DynamoDB has described at this moment.
     pub fn learn(&self, indexes: impl IntoIterator<Item = SecondaryIndex>, now: Moment) {
         *self.lock() = Some((now, indexes.into_iter().map(Arc::new).collect()));

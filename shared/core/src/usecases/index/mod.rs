@@ -1,8 +1,9 @@
 //! Reads pages of secondary indexes.
 //!
 //! An index by the table's partition key ([`SecondaryIndex::is_by_collection`]) has the entries of a collection in as many
-//! partitions as that has shards, which are merged in the order of the index's sort key and the table's. Any other has all entries
-//! of one value in one partition, with items of many collections.
+//! partitions as that has shards, which are merged in the order of the index's sort key and the table's. A write-sharded one
+//! ([`SecondaryIndex::is_write_sharded`]) has the entries of one value in as many as the stack has shards of indexes, which are
+//! merged by the sort key, and any other in one partition, with items of many collections.
 //!
 //! An item that moves is in an index at both homes for a while, since the item is: at the new one alone it counts, unless nothing
 //! is live there yet, or what is at the old one is what was moved. The table tells, by strongly consistent reads (`judge`).
@@ -29,7 +30,8 @@ pub struct IndexPage {
     pub items: Vec<(ItemKey, StoredItem)>,
     /// Resumes the query; `None` at its end.
     pub cursor: Option<String>,
-    /// How many partitions of the index were read: as many as the collection has shards, or one.
+    /// How many partitions of the index were read: as many as the collection has shards, or the value of a write-sharded index,
+    /// or one.
     pub shards: u32,
     /// The entries and items that were read and paid for, markers and repetitions included.
     pub items_read: u64,

@@ -3,13 +3,16 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use dynashard_keys::{ItemKey, SortKey};
+use dynashard_keys::{ItemKey, Placement, ShardId, SortKey};
 
 use crate::model::error::{Code, Error};
 use crate::model::index::SecondaryIndex;
-use crate::model::item::{AttributeValue, StoredItem};
+use crate::model::index_shards::IndexShards;
+use crate::model::item::{AttributeValue, StoredItem, quoted};
 use crate::model::lease::Deadline;
-use crate::ports::{Consistency, IndexEntry, IndexPart, IndexPlace, IndexRead, IndexStore};
+use crate::ports::{
+    Consistency, IndexEntry, IndexPart, IndexPlace, IndexRead, IndexStart, IndexStore,
+};
 use crate::usecases::cost::Cost;
 use crate::usecases::directory::{Directory, Known};
 use crate::usecases::fan_out::fan_out_each;
@@ -24,12 +27,29 @@ use crate::usecases::query::{NoPage, PageBudget, Query, renewed};
 /// The longest partition key (DynamoDB Developer Guide, "Quotas").
 const MOST_KEY_BYTES: usize = 2_048;
 
-/// Where an entry is among those of all shards of a collection: by the index's sort key and the table's.
-///
-/// DynamoDB says in which order an index has its entries by their sort key, and nothing of those that share one. In an index by the
-/// table's partition key it is taken to be that of the table's sort key, and what is in another order is refused. Of any other
-/// index there is one partition, whose order is DynamoDB's own.
-type Order = (Option<SortKey>, Option<SortKey>);
+/// Where an entry is among those of all shards: by the index's sort key, and among those that share one.
+type Order = (Option<SortKey>, Tie);
+
+/// Which of the entries comes first that share a value of the index's sort key: DynamoDB says nothing of them.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+enum Tie {
+    /// All of them are in one partition, whose order is DynamoDB's own.
+    None,
+    /// In an index by the table's partition key their order is taken to be that of the table's sort key, and what is in another
+    /// order is refused.
+    Sort(SortKey),
+    /// In a write-sharded index those of one shard come before those of the next, and among them it is DynamoDB's own.
+    Shard(ShardId),
+}
+
+/// A partition of the index that is read.
+struct Partition {
+    wave: usize,
+    /// The value of the index's partition key.
+    value: AttributeValue,
+    /// Its shard, in an index that is write-sharded.
+    shard: Option<ShardId>,
+}
 
 /// A page that is read.
 struct Reading<'a> {
@@ -41,8 +61,7 @@ struct Reading<'a> {
     deadline: Deadline,
     /// Of an index by the table's partition key: the collection. It is renewed, under the same layout, when its lease ends.
     known: Option<Known>,
-    /// What each partition of the index is called, behind its wave.
-    partitions: Vec<(usize, AttributeValue)>,
+    partitions: Vec<Partition>,
     feeds: Feeds<Order, IndexPlace, (ItemKey, IndexEntry)>,
     /// Up to here everything was returned, or does not count.
     last: Option<IndexPlace>,
@@ -73,17 +92,24 @@ pub(crate) async fn read_page(
             let waves = waves.into_iter().enumerate();
             let partitions = waves.flat_map(|(wave, shards)| {
                 let named = |at: &str| AttributeValue::String(at.to_owned());
-                shards.into_iter().map(move |at| (wave, named(at.as_str())))
+                let of = move |at: &str| Partition { wave, value: named(at), shard: None };
+                shards.into_iter().map(move |at| of(at.as_str()))
             });
-            (Some(known), partitions.collect())
+            (Some(known), partitions.collect::<Vec<_>>())
         } else {
             // Settings that are not those of the stack show here, and no page stands on them.
-            directory.lease().if_nothing_is_listed(deadline).await?;
-            (None, vec![(0, value.clone())])
+            let lease = directory.lease().hold_lease(deadline).await?;
+            let of = |shard| Partition { wave: 0, value: value.clone(), shard };
+            let partitions = if index.is_write_sharded() {
+                shards_of(index, lease.index_shards())?.map(|shard| of(Some(shard))).collect()
+            } else {
+                vec![of(None)]
+            };
+            (None, partitions)
         };
-        let waves = partitions.iter().map(|(wave, _)| *wave);
+        let read_shards = partitions.len();
         let reading = Reading {
-            feeds: Feeds::new(waves, start.as_ref(), query.ascending),
+            feeds: begin(&partitions, start.as_ref(), query.ascending),
             is_moving: known.as_ref().is_some_and(|known| known.metadata.reshard().is_some()),
             last: start.clone(),
             met: HashSet::new(),
@@ -101,6 +127,10 @@ pub(crate) async fn read_page(
         };
         let at_rest = reading.known.clone().filter(|_| !reading.is_moving);
         match reading.read().await {
+            // An item that was written meanwhile may have left a shard for one that was not read.
+            Ok(_)
+                if index.is_write_sharded()
+                    && shards_now(directory, index, deadline).await? != read_shards => {}
             Ok(page) => match at_rest.filter(|_| query.consistency == Consistency::Strong) {
                 // An entry that has moved leaves nothing behind in the shard that was asked.
                 Some(known) if is_out_of_date(directory, &known, deadline).await? => {}
@@ -115,6 +145,50 @@ pub(crate) async fn read_page(
             }
         }
     }
+}
+
+/// The shards that each value of a write-sharded index is read of.
+fn shards_of(
+    index: &SecondaryIndex,
+    shards: Option<IndexShards>,
+) -> Result<impl ExactSizeIterator<Item = ShardId>, Error> {
+    let shards = shards.ok_or_else(|| {
+        let why = format!(
+            "the index {} is write-sharded, and no function has said yet over how many shards: set IndexShards, and wait a minute",
+            quoted(&index.name)
+        );
+        Error::new(Code::IndexNotReady, why)
+    })?;
+    Ok(Placement::Xxh64.shards(shards.read()))
+}
+
+/// How many they are by now.
+async fn shards_now(
+    directory: &Directory,
+    index: &SecondaryIndex,
+    deadline: Deadline,
+) -> Result<usize, Error> {
+    let lease = directory.lease().hold_lease(deadline).await?;
+    Ok(shards_of(index, lease.index_shards())?.len())
+}
+
+/// The partitions, of which nothing was read, each from where the cursor goes on.
+fn begin<E>(
+    partitions: &[Partition],
+    start: Option<&IndexPlace>,
+    ascending: bool,
+) -> Feeds<Order, IndexPlace, E> {
+    let waves = partitions.iter().map(|partition| partition.wave);
+    let mut feeds = Feeds::new(waves, start, ascending);
+    // Without a sort key all entries share one, so the shards before that of the cursor are read.
+    if let Some(place) = start.filter(|place| place.value.is_none()) {
+        for (at, Partition { shard, .. }) in partitions.iter().enumerate() {
+            if if ascending { *shard < place.shard } else { *shard > place.shard } {
+                feeds.take_in(at, 0, [], None);
+            }
+        }
+    }
+    feeds
 }
 
 /// Whether the metadata by which a collection was read is out of date by now.
@@ -143,6 +217,7 @@ fn start(
         && place.value.as_ref().is_none_or(|value| query.range.contains(value))
         && place.sort.is(directory.settings().schema.sort_key_type)
         && place.at.is_empty() == index.is_by_collection()
+        && place.shard.is_some() == index.is_write_sharded()
         && place.at.len() <= MOST_KEY_BYTES
         // DynamoDB refuses what says two things of one attribute.
         && (!is_of_table(sort) || place.value.as_ref() == Some(&place.sort))
@@ -152,7 +227,8 @@ fn start(
 
 impl Reading<'_> {
     async fn read(mut self) -> Result<IndexPage, NoPage> {
-        let waves = self.partitions.iter().map(|(wave, _)| wave + 1).max().unwrap_or_default();
+        let waves =
+            self.partitions.iter().map(|partition| partition.wave + 1).max().unwrap_or_default();
         let start = self.last.clone();
         loop {
             for wave in 0..waves {
@@ -218,22 +294,30 @@ impl Reading<'_> {
     fn ask(&self, at: usize) -> (usize, IndexRead) {
         let Query { range, ascending, fields, consistency, limit, .. } = self.query;
         let wanted = usize::try_from(*limit).unwrap_or(usize::MAX).saturating_sub(self.items.len());
-        let (_, partition) = &self.partitions[at];
-        let after = self.feeds.next(at).cloned().map(|place| match partition {
+        let Partition { value: partition, shard, .. } = &self.partitions[at];
+        let start = match (self.feeds.next(at).cloned(), partition) {
+            (None, _) => IndexStart::Range,
             // In an index by the table's partition key each shard has one of its own.
-            AttributeValue::String(shard) if self.known.is_some() => {
-                IndexPlace { at: shard.clone(), ..place }
+            (Some(place), AttributeValue::String(shard)) if self.known.is_some() => {
+                IndexStart::Behind(IndexPlace { at: shard.clone(), ..place })
             }
-            _ => place,
-        });
+            (Some(place), _) if place.shard == *shard => IndexStart::Behind(place),
+            // The cursor is of another shard, before which those come that share its value, or behind which.
+            (Some(IndexPlace { value: Some(value), shard: of, .. }), _) => {
+                let included = (*shard > of) == *ascending;
+                IndexStart::At { value, included }
+            }
+            (Some(_), _) => IndexStart::Range,
+        };
         // What has moved is seen at once. A global index has no such reads.
         let is_strong = self.is_moving && self.index.is_local;
         let read = IndexRead {
             index: Arc::clone(self.index),
             partition: partition.clone(),
+            shard: *shard,
             range: range.clone(),
             ascending: *ascending,
-            after,
+            start,
             limit: u32::try_from(self.feeds.limit(at, wanted)).unwrap_or(u32::MAX),
             fields: fields.clone(),
             consistency: if is_strong { Consistency::Strong } else { *consistency },
@@ -244,13 +328,14 @@ impl Reading<'_> {
     /// Takes in what was read: the entries that count.
     async fn take_in(&mut self, parts: Vec<(usize, u32, IndexPart)>) -> Result<(), NoPage> {
         let (mut read, mut ends) = (Vec::new(), Vec::new());
-        for (at, asked, part) in parts {
+        for (at, asked, mut part) in parts {
             self.cost += Cost {
                 items_read: part.items_read,
                 consumed_rcu: part.consumed_rcu,
                 ..Cost::default()
             };
             self.check_order(at, &part)?;
+            self.cut(&mut part);
             let next = part.next.map(|next| {
                 let order = self.order_of(&next);
                 (next, order)
@@ -278,8 +363,22 @@ impl Reading<'_> {
     }
 
     fn order_of(&self, place: &IndexPlace) -> Order {
-        let sort = self.known.is_some().then(|| place.sort.clone());
-        (place.value.clone(), sort)
+        let tie = match place.shard {
+            Some(shard) => Tie::Shard(shard),
+            None if self.known.is_some() => Tie::Sort(place.sort.clone()),
+            None => Tie::None,
+        };
+        (place.value.clone(), tie)
+    }
+
+    /// Ends a part where the range of the query does.
+    fn cut(&self, part: &mut IndexPart) {
+        let is_beyond = |place: &IndexPlace| {
+            place.value.as_ref().is_some_and(|value| !self.query.range.contains(value))
+        };
+        let end = part.entries.iter().position(|entry| is_beyond(&entry.place));
+        part.entries.truncate(end.unwrap_or(part.entries.len()));
+        part.next.take_if(|next| is_beyond(next));
     }
 
     /// Refuses entries that could not be merged with those of other shards.

@@ -41,7 +41,7 @@ fn second(passed: u64) -> Bucket {
 
 fn write(meter: &Meter, key: &ItemKey, units: f64, now: Moment) {
     let (partition, access, units) = (&key.partition, Access::Write, Some(units));
-    meter.arrived(Incoming { partition, item: Some(key), access, units }, now);
+    meter.arrived(Incoming { partition, item: Some(key), access, units, beside: None }, now);
 }
 
 /// What is added if the draw does not stand against it.
@@ -380,7 +380,8 @@ fn regression_gets_were_reckoned_as_dear_as_queries() {
         let now = at(operation);
         let (access, units) =
             if operation % 10 == 0 { (Access::Query, 32.0) } else { (Access::Get, 0.5) };
-        let arrival = Incoming { partition: &partition, item: None, access, units: None };
+        let arrival =
+            Incoming { partition: &partition, item: None, access, units: None, beside: None };
         meter.arrived(arrival, now);
         meter.granted(&partition, access, units, now);
     }

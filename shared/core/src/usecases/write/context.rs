@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use async_lock::Semaphore;
-use dynashard_keys::ItemKey;
+use dynashard_keys::{ItemKey, PartitionKey};
 
 use crate::model::history::DecidedBy;
 use crate::model::policy::Access;
@@ -64,8 +64,15 @@ impl WriteContext {
     /// Takes note of an operation that comes in, and of the units that it asks for, if they are known.
     pub(super) fn arrived(&self, key: &ItemKey, units: Option<f64>) {
         let (partition, item) = (&key.partition, Some(key));
-        let incoming = Incoming { partition, item, access: Access::Write, units };
+        let beside = self.index_ledger();
+        let incoming = Incoming { partition, item, access: Access::Write, units, beside };
         self.watch.meter.arrived(incoming, self.clock().now());
+    }
+
+    /// The ledger of what is written to write-sharded indexes, if there are any.
+    pub(super) fn index_ledger(&self) -> Option<&PartitionKey> {
+        let root = self.directory.lease().last();
+        root.and_then(|root| root.index_shards).map(|_| &self.watch.index_ledger)
     }
 
     pub(crate) fn draw_version(&self) -> Version {

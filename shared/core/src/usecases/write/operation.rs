@@ -176,6 +176,14 @@ impl<'a> Operation<'a> {
         if is_throttled || is_over {
             watch.meter.answered(self.key, is_throttled, now);
         }
+        if let Some(ledger) = self.context.index_ledger() {
+            if self.consumed_wcu > 0.0 {
+                watch.meter.granted(ledger, Access::Write, self.consumed_wcu, now);
+            }
+            if is_throttled {
+                watch.meter.held(ledger, now);
+            }
+        }
         self.report_load();
         let Some(mut going_on) = self.aside.take() else { return };
         let by = |time| Deadline::after(now, time);

@@ -7,8 +7,8 @@
 //! | 1 | format version, now 2 |
 //! | 4 | checksum of everything behind it, seeded with the version: the same in every version, so that a cursor of another one is told from a damaged one |
 //! | 4 | fingerprint of the query, its partition key included: a cursor resumes no other query |
-//! | 1 | kind: 0 a watermark, 1 positions, 2 a place in an index |
-//! | ... | the watermark; or generation, turn, and a position for each shard; or the entry's partition key, with its length, and its two sort keys |
+//! | 1 | kind: 0 a watermark, 1 positions, 2 a place in an index, 3 one in an index that is write-sharded |
+//! | ... | the watermark; or generation, turn, and a position for each shard; or the entry's partition key, with its length, and its two sort keys, behind its shard where the index has any |
 //!
 //! How positions are written is told in `positions.rs`. The partition key of the query is not in it, so a
 //! forged cursor cannot read another collection.
@@ -19,7 +19,7 @@ mod tests;
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use dynashard_keys::{SortKey, SortKeyType};
+use dynashard_keys::{ShardId, SortKey, SortKeyType};
 use xxhash_rust::xxh64::{Xxh64, xxh64};
 
 use crate::model::error::{Code, Error};
@@ -34,6 +34,7 @@ const FORMAT: u8 = 2;
 const KIND_WATERMARK: u8 = 0;
 const KIND_POSITIONS: u8 = 1;
 const KIND_PLACE: u8 = 2;
+const KIND_SHARDED_PLACE: u8 = 3;
 /// No cursor of ours is longer: 256 positions with the longest sort keys are some 350 KB. A longer
 /// text is refused before it is decoded.
 const MAX_TEXT_BYTES: usize = 1_024 * 1_024;
@@ -133,9 +134,14 @@ impl Cursor {
 
 /// The text of a cursor of an index, bound to this query of it.
 pub(crate) fn encode_place(index: &str, query: &Query, place: &IndexPlace) -> String {
-    let IndexPlace { value, at, sort } = place;
+    let IndexPlace { value, shard, at, sort } = place;
     let mut body = fingerprint_in(index, query).to_be_bytes().to_vec();
-    body.push(KIND_PLACE);
+    if let Some(shard) = shard {
+        body.push(KIND_SHARDED_PLACE);
+        put_varint(&mut body, u64::from(shard.get()));
+    } else {
+        body.push(KIND_PLACE);
+    }
     put_varint(&mut body, u64::try_from(at.len()).unwrap_or(u64::MAX));
     body.extend(at.as_bytes());
     let value = value.clone().map_or(Position::Start, Position::After);
@@ -150,15 +156,17 @@ pub(crate) fn decode_place(text: &str, index: &str, query: &Query) -> Result<Ind
 }
 
 fn take_place(mut bytes: &[u8]) -> Option<IndexPlace> {
-    if take(&mut bytes)? != [KIND_PLACE] {
-        return None;
-    }
+    let shard = match take(&mut bytes)? {
+        [KIND_PLACE] => None,
+        [KIND_SHARDED_PLACE] => Some(ShardId::new(u32::try_from(take_varint(&mut bytes)?).ok()?)),
+        _ => return None,
+    };
     let length = usize::try_from(take_varint(&mut bytes)?).ok()?;
     let (at, rest) = bytes.split_at_checked(length)?;
     let at = std::str::from_utf8(at).ok()?.to_owned();
     match take_positions(rest)?.as_slice() {
         [value, Position::After(sort)] if *value != Position::End => {
-            Some(IndexPlace { value: value.key().cloned(), at, sort: sort.clone() })
+            Some(IndexPlace { value: value.key().cloned(), shard, at, sort: sort.clone() })
         }
         _ => None,
     }
