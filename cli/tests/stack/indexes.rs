@@ -202,7 +202,8 @@ fn a_hot_value_of_a_write_sharded_index_gets_shards_and_its_pages_stay_exact() {
     }
     let shards = told["shards"].as_u64().expect("a count");
     let decisions = on(&stack, &["decisions", "--json"]).lines();
-    let grown = decisions.iter().find(|decision| decision["diagnosis"] == "index");
+    let mut decided = decisions.iter().filter_map(|line| line["decisions"].as_array()).flatten();
+    let grown = decided.find(|decision| decision["diagnosis"] == "index");
     let grown = grown.unwrap_or_else(|| panic!("no decision about the index: {decisions:?}"));
     assert_eq!((&grown["action"], &grown["outcome"]), (&"grow".into(), &"begun".into()));
 

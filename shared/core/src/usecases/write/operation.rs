@@ -49,6 +49,8 @@ pub(super) struct Operation<'a> {
     pub(super) aside: Arc<SideWork<'a>>,
     /// That of its batch for its key, if it is of a batch.
     pub(super) start: Option<&'a SlowStart>,
+    /// The write units that it asks for, if they are known: without those of indexes.
+    asked: Option<f64>,
     /// The write units that DynamoDB has reported so far.
     pub(super) consumed_wcu: f64,
     /// How many writes its client's request has, where what is held for clients is counted.
@@ -84,6 +86,7 @@ impl<'a> Operation<'a> {
             attempts,
             aside,
             start: None,
+            asked: None,
             consumed_wcu: 0.0,
             writes_of_request: 1,
             is_to_be_held: false,
@@ -99,7 +102,7 @@ impl<'a> Operation<'a> {
         deadline: Deadline,
     ) -> Self {
         context.arrived(key, units);
-        Self::new(context, key, deadline)
+        Self { asked: units, ..Self::new(context, key, deadline) }
     }
 
     /// Where the item lies in a shard.
@@ -178,7 +181,8 @@ impl<'a> Operation<'a> {
         }
         if let Some(ledger) = self.context.index_ledger() {
             if self.consumed_wcu > 0.0 {
-                watch.meter.granted(ledger, Access::Write, self.consumed_wcu, now);
+                let units = self.asked.unwrap_or(self.consumed_wcu);
+                watch.meter.granted(ledger, Access::Write, units, now);
             }
             if is_throttled {
                 watch.meter.held(ledger, now);
