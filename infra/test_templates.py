@@ -193,6 +193,8 @@ class Parameters(unittest.TestCase):
             (APPLICATION, {"AuthMode": "none", "KeyGrants": "*=shared/*"}, "KeyGrants"),
             (APPLICATION, {"ApiRateLimit": "100"}, "ApiBurstLimit"),
             (APPLICATION, {"WarmWriteUnits": "16000"}, "WarmReadUnits"),
+            (APPLICATION, {"FirstIndexName": "by-country", "FirstIndexPartitionKey": "country", "WriteShardedIndexes": "first"}, "IndexShards"),
+            (APPLICATION, {"WriteShardedIndexes": "both", "IndexShards": "4", "FirstIndexName": "by-country", "FirstIndexPartitionKey": "country"}, "SecondIndexName"),
             (APPLICATION, {"MetadataWarmReadUnits": "24000"}, "MetadataWarmWriteUnits"),
             (OBSERVABILITY, {"TopicArn": topic, "NotificationEmail": "a@example.com"}, "NotificationEmail"),
             (OBSERVABILITY, {"TopicArn": topic, "TopicKeyArn": "arn:aws:kms:eu-west-1:123456789012:key/1a-2b"}, "TopicKeyArn"),

@@ -157,7 +157,8 @@ impl Known {
         damaged: Vec<String>,
     ) {
         for (partition, history) in histories {
-            if self.listed(&partition).is_some() {
+            // What is about all indexes is about no collection.
+            if partition.is_reserved() || self.listed(&partition).is_some() {
                 self.note_history(partition, history);
             }
         }

@@ -5,16 +5,16 @@ use std::cell::RefCell;
 use std::num::NonZeroU32;
 use std::process::ExitCode;
 
-use dynashard_api::settings::MOST_INDEX_SHARDS;
 use dynashard_aws_operator::{ScanPage, lacking_shard, put_index_shard};
 use dynashard_core::{
     Attributes, Code, Deadline, Directory, Error, IndexAttribute, IndexShards, SecondaryIndex,
     item_bytes,
 };
-use dynashard_keys::ShardCount;
+use dynashard_keys::{Placement, ShardCount};
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use serde::Serialize;
 
+use super::adopt::{Example, example};
 use super::budget::Budget;
 use super::connect::{ConnectArgs, Connection, deadline};
 use super::output::{Activity, Output};
@@ -24,6 +24,10 @@ use super::{Failure, INTERRUPTED, PATIENCE, signals};
 use crate::clock::Stopwatch;
 use crate::numbers::float;
 
+/// For how many times T' a writer may go by what was before: for one by its lease of the root, and for another by one of metadata that
+/// it took at the end of that.
+const TERMS: u32 = 2;
+
 /// Requests that a segment has under way.
 const SIDE_BY_SIDE: usize = 8;
 
@@ -31,7 +35,7 @@ const SIDE_BY_SIDE: usize = 8;
 pub(crate) struct IndexesArgs {
     /// Spread each value of write-sharded indexes over so many shards, rounded up to a power of two. It takes effect for items
     /// that are written from then on.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_INDEX_SHARDS)))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(IndexShards::MOST)))]
     shards: Option<u32>,
     /// Give the items that were written before their shard by the present count, also those that have none. Functions and
     /// endpoints read and write meanwhile.
@@ -83,13 +87,15 @@ async fn indexes(args: &IndexesArgs, output: &mut Output) -> Result<ExitCode, Fa
     let mut signals = signals()?;
     let connection = args.connect.connect().await?;
     let directory = connection.directory();
+    // Whoever differs from what is pinned, or is before the table of another stack, changes nothing.
+    directory.lease().hold(deadline(&directory)).await?;
     let working = async {
         let mut shards = directory.pinned().index_shards(deadline(&directory)).await?;
         if args.shards.is_some() || args.rewrite {
             shards = Some(grow(args, shards, &directory, output).await?);
         }
         let rewritten = match shards.filter(|_| args.rewrite) {
-            Some(shards) => Some(rewrite(args, shards, &connection, output).await?),
+            Some(_) => Some(rewrite(args, &connection, &directory, output).await?),
             None => None,
         };
         Ok::<_, Failure>((shards, rewritten))
@@ -102,7 +108,8 @@ async fn indexes(args: &IndexesArgs, output: &mut Output) -> Result<ExitCode, Fa
         }
     };
     show(&described(&directory).await?, shards, rewritten, output);
-    Ok(ExitCode::SUCCESS)
+    let is_whole = rewritten.is_none_or(|rewritten| rewritten.refused == 0);
+    Ok(if is_whole { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 async fn described(directory: &Directory) -> Result<Vec<SecondaryIndex>, Failure> {
@@ -120,18 +127,14 @@ async fn grow(
     directory: &Directory,
     output: &Output,
 ) -> Result<IndexShards, Failure> {
-    let none = || {
-        let why = "the stack has no write-sharded index: set the parameter IndexShards";
-        Failure::from(Error::new(Code::SettingsMismatch, why))
-    };
-    let shards = shards.ok_or_else(none)?;
+    let shards = shards.ok_or_else(no_shards)?;
     let pinned = directory.pinned();
     let activity = Activity::begin(!output.is_json());
     activity.says(|| "waiting until all readers know of the shards".to_owned());
     let until = || Deadline::after(directory.now(), PATIENCE * 4);
     pinned.complete_index_growth(until()).await?;
     if let Some(count) = args.shards {
-        let count = ShardCount::new(count).map_err(Error::from)?;
+        let count = Placement::Xxh64.round(ShardCount::new(count).map_err(Error::from)?);
         if count < shards.read() {
             let why = format!(
                 "each value has {} shards, and shards of indexes become no fewer: {count} was asked for",
@@ -141,7 +144,12 @@ async fn grow(
         }
         pinned.grow_index_shards(None, count, until()).await?;
     }
-    pinned.complete_index_growth(until()).await?.ok_or_else(none)
+    pinned.complete_index_growth(until()).await?.ok_or_else(no_shards)
+}
+
+fn no_shards() -> Failure {
+    let why = "the stack has no write-sharded index: set the parameter IndexShards";
+    Error::new(Code::SettingsMismatch, why).into()
 }
 
 /// What a rewriting has done.
@@ -149,6 +157,8 @@ async fn grow(
 struct Rewritten {
     items: u64,
     rewritten: u64,
+    /// DynamoDB does not take the shard: the item is too large for it, or has another key that an index does not take.
+    refused: u64,
     consumed_wcu: f64,
     consumed_rcu: f64,
 }
@@ -156,8 +166,8 @@ struct Rewritten {
 /// Gives every item its shard that has another one, or none.
 async fn rewrite(
     args: &IndexesArgs,
-    shards: IndexShards,
     connection: &Connection,
+    directory: &Directory,
     output: &Output,
 ) -> Result<Rewritten, Failure> {
     let (operator, table) = (&connection.place.operator, &connection.place.main_table);
@@ -166,21 +176,31 @@ async fn rewrite(
     let clock = Stopwatch::start();
     let budget = RefCell::new(Budget::new(args.write_units.get(), clock.elapsed()));
     let told = RefCell::new(Rewritten::default());
-    let put = async |item: &Attributes| {
+    activity.says(|| "waiting until everybody writes by the shards".to_owned());
+    tokio::time::sleep(directory.lease().waits().leases_end * TERMS).await;
+    let put = async |item: &Attributes, shards| {
         let Some(shard) = lacking_shard(item, shards, schema) else { return Ok(()) };
         // The image before counts, and indexes come on top.
         let expected = float(item_bytes(item).div_ceil(1_024));
         // Patience is for refusals: a wait for the budget may be as long as it takes.
         let wait = budget.borrow_mut().take(expected, clock.elapsed());
         tokio::time::sleep(wait).await;
-        let consumed =
-            patiently(async || put_index_shard(operator, table, item, shard, schema).await).await?;
-        // Whoever has moved or deleted it meanwhile has seen to it.
-        if let Some(consumed) = consumed {
-            budget.borrow_mut().correct(expected, consumed);
-            let mut told = told.borrow_mut();
-            told.rewritten += 1;
-            told.consumed_wcu += consumed;
+        let put = async || put_index_shard(operator, table, item, shard, schema).await;
+        match patiently(put).await {
+            Ok(Some(consumed)) => {
+                budget.borrow_mut().correct(expected, consumed);
+                let mut told = told.borrow_mut();
+                told.rewritten += 1;
+                told.consumed_wcu += consumed;
+            }
+            // Whoever has moved or deleted it meanwhile has seen to it.
+            Ok(None) => {}
+            Err(failure) if failure.code == Code::RequestRejected.as_str() => {
+                let Example { pk, sk } = example(item, schema);
+                note!("dynashard: {pk:?} {sk:?} has no shard: {failure}");
+                told.borrow_mut().refused += 1;
+            }
+            Err(failure) => return Err(failure),
         }
         Ok::<(), Failure>(())
     };
@@ -188,7 +208,10 @@ async fn rewrite(
     let scan = TableScan::new(operator, table, ReadRate::new(Some(args.read_units)));
     let pages = scan.pages(all_segments(args.segments).collect(), true);
     let put_page = async |(_, page): (_, ScanPage)| {
-        stream::iter(page.items.iter().map(put))
+        // They may have become more meanwhile.
+        let shards = directory.pinned().index_shards(deadline(directory)).await?;
+        let Some(shards) = shards else { return Err(no_shards()) };
+        stream::iter(page.items.iter().map(|item| put(item, shards)))
             .buffer_unordered(SIDE_BY_SIDE)
             .try_collect::<()>()
             .await?;
@@ -282,9 +305,14 @@ fn show(
             shards.read()
         ));
     }
-    if let Some(Rewritten { items, rewritten, consumed_wcu, consumed_rcu }) = rewritten {
+    if let Some(Rewritten { items, rewritten, refused, consumed_wcu, consumed_rcu }) = rewritten {
         output.text(format_args!(
             "rewrote {rewritten} of {items} items, with {consumed_wcu:.0} write units and {consumed_rcu:.0} read units"
         ));
+        if refused > 0 {
+            output.text(format_args!(
+                "DynamoDB refuses the shard of {refused} items, which stay where they are"
+            ));
+        }
     }
 }

@@ -121,13 +121,23 @@ impl Evaluation {
         Answer::own(200, Value::Object(members).to_string())
     }
 
-    /// What a page of the table has consumed, if its client has asked for that.
-    pub(crate) fn consumed(&self, table: &ManagedTable, read_units: f64) -> Option<Value> {
+    /// What a page of the table has consumed, or of this global index, if its client has asked for that.
+    pub(crate) fn consumed(
+        &self,
+        table: &ManagedTable,
+        index: Option<&str>,
+        read_units: f64,
+    ) -> Option<Value> {
         let mut consumed = json!({ "TableName": table.name(), "CapacityUnits": read_units });
         match self.capacity.as_deref()? {
             "TOTAL" => Some(consumed),
             "INDEXES" => {
-                consumed["Table"] = json!({ "CapacityUnits": read_units });
+                let of_table = if index.is_some() { 0.0 } else { read_units };
+                consumed["Table"] = json!({ "CapacityUnits": of_table });
+                if let Some(index) = index {
+                    consumed["GlobalSecondaryIndexes"] =
+                        json!({ index: { "CapacityUnits": read_units } });
+                }
                 Some(consumed)
             }
             _ => None,

@@ -48,20 +48,16 @@ pub(crate) async fn page(
         "Scan" => Shows::Whole,
         _ => Shows::Generations,
     };
-    let until = deadline(table);
+    let deadline = deadline(table);
     if partition.is_none()
-        && let Some(index) = &write_sharded::index_of(table, operation, &body, until).await?
+        && let Some(index) = &write_sharded::index_of(table, operation, &body, deadline).await?
     {
-        let body = &body;
-        return attempts(table, until, || {
-            write_sharded::query(upstream, table, body, index, until)
-        })
-        .await;
+        let query = || write_sharded::query(upstream, table, &body, index, deadline);
+        return attempts(table, deadline, query).await;
     }
     if partition.is_none() && (queried.is_some() || shows == Shows::Generations) {
         return refused_by_dynamodb(upstream, call).await;
     }
-    let deadline = until;
     let position = if shows == Shows::Whole { Position::of(table, &body)? } else { None };
     let (partition, body, position) = (&partition, &body, &position);
     attempts(table, deadline, || async move {

@@ -88,7 +88,7 @@ impl<'a> Scan<'a> {
         let mut page = Page::default();
         let end = self.read(&mut page, position).await?;
         let end = end.map(|end| end.key(self.table));
-        let consumed = self.evaluation.consumed(self.table, page.consumed_rcu);
+        let consumed = self.evaluation.consumed(self.table, None, page.consumed_rcu);
         Ok(self.evaluation.answer(page, end, consumed))
     }
 

@@ -142,12 +142,13 @@ impl Asked {
         let last = page.last.as_ref().filter(|_| read == ControlFlow::Break(true));
         let schema = table.schema();
         let last = last.map(|last| stored::key(schema, &self.query.partition, last));
-        let consumed = self.evaluation.consumed(table, page.consumed_rcu);
+        let consumed = self.evaluation.consumed(table, None, page.consumed_rcu);
         Ok(self.evaluation.answer(page, last, consumed))
     }
 }
 
-/// Which sort keys a client asks for, each of which `key` reads, and the bound of that range if it is not asked for itself. `None` of what DynamoDB refuses.
+/// Which sort keys a client asks for, and the bound of that range if it is not asked for itself. `None` of what DynamoDB refuses,
+/// and of what `key` does not read.
 pub(crate) fn sort_range(
     key: impl Fn(&Value) -> Option<SortKey>,
     range: Option<&KeyRange>,

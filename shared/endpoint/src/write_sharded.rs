@@ -1,6 +1,5 @@
 //! `Query` of a write-sharded index: the core reads the shards of the value, in order. Its client names the value alone.
 
-use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use dynashard_core::query::{MAX_LIMIT, PageBudget, Query};
@@ -178,30 +177,35 @@ impl Asked {
         let most = usize::try_from(MAX_LIMIT).unwrap_or(usize::MAX);
         let wanted = self.evaluation.wanted(&page, most);
         let limit = u32::try_from(wanted).unwrap_or(u32::MAX).clamp(1, MAX_LIMIT);
-        let query = Query { limit, ..self.query.clone() };
-        let read =
-            table.requests().query_index(index, &query, budget, deadline).await.map_err(of)?;
-        page.consumed_rcu = read.consumed_rcu;
-        for (key, item) in read.items {
-            let bytes = size(&key, &item);
-            let item = stored::item(stored::key(schema, &key.partition, &key.sort), item);
-            if self.is_excluded(&item) {
-                continue;
+        let mut query = Query { limit, ..self.query.clone() };
+        // What is excluded is first in its order, or last.
+        while page.evaluated == 0 {
+            let read = table.requests().query_index(index, &query, budget, deadline).await;
+            let read = read.map_err(of)?;
+            page.consumed_rcu += read.consumed_rcu;
+            for (key, item) in read.items {
+                let bytes = size(&key, &item);
+                let item = stored::item(stored::key(schema, &key.partition, &key.sort), item);
+                if self.is_excluded(&item) {
+                    continue;
+                }
+                let key = |name: &String| Some((name.clone(), item.get(name)?.clone()));
+                let place = self.keys.iter().filter_map(key).collect::<Members>();
+                if self.evaluation.take(&mut page, place, item, bytes).is_break() {
+                    break;
+                }
             }
-            let names =
-                self.keys.iter().filter_map(|name| Some((name.clone(), item.get(name)?.clone())));
-            let place = names.collect::<Members>();
-            if let ControlFlow::Break(_) = self.evaluation.take(&mut page, place, item, bytes) {
+            query.cursor = read.cursor;
+            if query.cursor.is_none() {
                 break;
             }
         }
-        // A page may have no item that counts, and goes on all the same.
-        let last = read.cursor.map(|cursor| {
+        let last = query.cursor.map(|cursor| {
             let mut last = page.last.clone().unwrap_or_default();
             last.insert(CURSOR.to_owned(), json!({ "S": cursor }));
             last
         });
-        let consumed = self.evaluation.consumed(table, page.consumed_rcu);
+        let consumed = self.evaluation.consumed(table, Some(&index.name), page.consumed_rcu);
         Ok(self.evaluation.answer(page, last, consumed))
     }
 

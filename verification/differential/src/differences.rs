@@ -194,7 +194,7 @@ pub const DIFFERENCES: &[Difference] = &[
     Difference {
         name: "tokens",
         what: "A transaction that is repeated with its `ClientRequestToken` is refused with `IdempotentParameterMismatchException`",
-        when: "if a reshard of one of its keys has begun or ended since it was first sent",
+        when: "if a reshard of one of its keys has begun or ended since it was first sent, or the shards of indexes have become more",
         what_to_do: "Read what it has written",
         settings: &[Setting::Move, Setting::Forward, Setting::Moving],
         permits: Some(tokens),
@@ -205,6 +205,14 @@ pub const DIFFERENCES: &[Difference] = &[
         when: SEVERAL,
         what_to_do: "",
         settings: &Setting::GROWN,
+        permits: None,
+    },
+    Difference {
+        name: "write-sharded indexes",
+        what: "A Query of an index with `_ds_index_shard` in its key names the value alone, has 1,000 items at most, and goes on only behind a `LastEvaluatedKey`",
+        when: "always",
+        what_to_do: "",
+        settings: &[],
         permits: None,
     },
     Difference {

@@ -1,6 +1,6 @@
 //! What the application has left in a table that is to leave it.
 
-use dynashard_core::{Attributes, TableSchema};
+use dynashard_core::{Attributes, INDEX_SHARD, TableSchema};
 use dynashard_keys::PhysicalPartitionKey;
 
 use super::super::check::{Check, Status};
@@ -32,7 +32,9 @@ pub(super) struct Leftovers {
     /// Items with a version, and with a generation.
     pub(super) versions: u64,
     pub(super) generations: u64,
-    /// Items with either.
+    /// Items with a shard of indexes.
+    index_shards: u64,
+    /// Items with any of these.
     pub(super) with_attributes: u64,
 }
 
@@ -58,7 +60,9 @@ impl Leftovers {
         let [version, generation] = [VERSION, GENERATION].map(|name| item.contains_key(name));
         self.versions += u64::from(version);
         self.generations += u64::from(generation);
-        self.with_attributes += u64::from(version || generation);
+        let index_shard = item.contains_key(INDEX_SHARD);
+        self.index_shards += u64::from(index_shard);
+        self.with_attributes += u64::from(version || generation || index_shard);
     }
 
     /// A line for each thing that was looked at. By `flags` other commands find the tables.
@@ -122,8 +126,13 @@ impl Leftovers {
                 format!("the items of {table} have no attributes of dynashard's"),
             );
         }
-        let Self { versions, generations, .. } = self;
-        let seen = format!("{versions} items have `_ds_v` and {generations} have `_ds_g`");
+        let Self { versions, generations, index_shards, .. } = self;
+        let mut seen = format!("{versions} items have `_ds_v` and {generations} have `_ds_g`");
+        if *index_shards > 0 {
+            seen = format!(
+                "{seen}; {index_shards} have `_ds_index_shard`, which stays for the indexes that are keyed by it"
+            );
+        }
         Check::warning(CHECK, seen).advise(
             "plain clients may leave them; once the stack is deleted, --remove-attributes \
              --stack-is-deleted removes them",

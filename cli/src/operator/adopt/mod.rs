@@ -13,6 +13,7 @@ mod survey;
 mod watch;
 
 pub(super) use description::vector_indexes;
+pub(super) use survey::{Example, example};
 
 use std::num::{NonZeroU32, NonZeroU64};
 use std::path::PathBuf;

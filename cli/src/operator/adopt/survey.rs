@@ -38,9 +38,9 @@ pub(super) enum Oddity {
 
 /// The key of an item, as text.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Example {
-    pub(super) pk: String,
-    pub(super) sk: String,
+pub(in crate::operator) struct Example {
+    pub(in crate::operator) pk: String,
+    pub(in crate::operator) sk: String,
 }
 
 /// How many items are of a kind.
@@ -136,7 +136,7 @@ impl Tally {
 
 /// The key of an item. What is not there, or of another type, is empty: the scan's own table always has
 /// it.
-pub(super) fn example(item: &Attributes, schema: &TableSchema) -> Example {
+pub(in crate::operator) fn example(item: &Attributes, schema: &TableSchema) -> Example {
     let text = |name: &str| match item.get(name) {
         Some(AttributeValue::String(text)) => text.clone(),
         Some(AttributeValue::Number(number)) => number.to_string(),

@@ -30,8 +30,8 @@ const DAMAGED: u8 = 2;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct DecisionsArgs {
-    /// Partition key of one collection. Without it those about all collections are shown.
-    #[arg(long, value_name = "KEY", value_parser = partition_key)]
+    /// Partition key of one collection, or `_ds_index_shards` for write-sharded indexes. Without it all decisions are shown.
+    #[arg(long, value_name = "KEY", value_parser = decided_about)]
     pk: Option<PartitionKey>,
     /// Only decisions that were made since then: so long ago, as in 90s, 30m, 6h or 2d, or an epoch
     /// second.
@@ -77,6 +77,14 @@ Examples:
   dynashard decisions --stack-name dynashard --pk EWR --since 6h
   dynashard decisions --stack-name dynashard --json | jq '.decisions[] | select(.diagnosis == \"hot_item\") | .pk'
   dynashard decisions --endpoint-url http://127.0.0.1:8000 --main-table MainTable --metadata-table MetadataTable --follow";
+
+/// Reads `--pk`.
+fn decided_about(text: &str) -> Result<PartitionKey, String> {
+    match text {
+        PartitionKey::INDEX_SHARDS => Ok(PartitionKey::of_index_shards()),
+        text => partition_key(text),
+    }
+}
 
 pub(crate) async fn run(args: DecisionsArgs) -> ExitCode {
     let mut output = Output::new(args.json);

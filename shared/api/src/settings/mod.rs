@@ -8,8 +8,8 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use dynashard_core::{
-    ItemCacheLimits, PartitionLimits, Replica, RequestDates, ScalingMode, ScalingPolicy, Settings,
-    ShrinkPolicy, TableSchema,
+    IndexShards, ItemCacheLimits, PartitionLimits, Replica, RequestDates, ScalingMode,
+    ScalingPolicy, Settings, ShrinkPolicy, TableSchema,
 };
 use dynashard_keys::{Placement, RESERVED_PREFIX, Separator, ShardCount, SortKeyType};
 
@@ -30,9 +30,6 @@ pub const WINDOWS: [Duration; 2] = [Duration::from_mins(5), Duration::from_mins(
 
 /// The longest `ItemCacheSecs`, which is the parameter's maximum.
 const LONGEST_ITEM_CACHE_SECS: u64 = 3_600;
-
-/// The largest `IndexShards`, which is the parameter's maximum.
-pub const MOST_INDEX_SHARDS: u32 = 256;
 
 /// The largest `ItemCacheMegabytes`, which is the parameter's maximum: half of the largest memory of a function.
 const LARGEST_ITEM_CACHE_MEGABYTES: u64 = 5_120;
@@ -137,7 +134,7 @@ pub fn read_settings<F: Fn(&str) -> Option<String>>(variables: &Variables<F>) ->
     let mover_wcu = variables.keep(variables.parsed("MOVER_WRITE_UNITS"));
     let read_replicas = variables.keep(read_replicas(variables));
     let item_cache = variables.keep(item_cache(variables));
-    let index_shards = variables.keep(between("INDEX_SHARDS", [0, MOST_INDEX_SHARDS], variables));
+    let index_shards = variables.keep(between("INDEX_SHARDS", [0, IndexShards::MOST], variables));
     // None are 0.
     let index_shards = index_shards.map(|count| ShardCount::new(count).ok());
     Some(Settings {

@@ -7,6 +7,7 @@ use dynashard_keys::{PartitionKey, ShardCount, ShardId};
 use crate::decide::evidence::{CAPACITY_IN_NEED, Heat, slope, units};
 use crate::decide::pace::most_moves_per_sec;
 use crate::model::decision::{Bound, CountChange, Decision, Diagnosis, Figures, Payback};
+use crate::model::index_shards::IndexShards;
 use crate::model::ledger::{Bucket, Ledger, Measures, Span};
 use crate::model::metadata::{CollectionMetadata, Phase};
 use crate::model::policy::{Access, Hindrance, check_change};
@@ -360,10 +361,11 @@ fn grow(
     let least = if is_censored { CENSORED } else { 2 };
     let wanted = wanted(sized_for.max(expected), limit).max(least * u64::from(present.get()));
     let step = count(u64::from(present.get()) * u64::from(STEP));
+    let is_of_indexes = metadata.partition.is_reserved();
+    let most = if is_of_indexes { count(IndexShards::MOST.into()) } else { settings.max_shards };
     let placement = metadata.placement;
     let rounded = placement.round(count(wanted));
-    let bound =
-        [(Bound::MaxShards, placement.round_down(settings.max_shards)), (Bound::Step, step)];
+    let bound = [(Bound::MaxShards, placement.round_down(most)), (Bound::Step, step)];
     let bound = bound.into_iter().filter(|(_, most)| *most < rounded).min_by_key(|(_, most)| *most);
     let to = bound.map_or(rounded, |(_, most)| placement.round_down(most));
     let figures = Figures { wanted: u64::from(rounded.get()), ..decision.figures };
@@ -371,8 +373,7 @@ fn grow(
     let decision = Decision { bound, figures, ..decision };
     let refused =
         |hindrance| Decision { hindrance: Some(hindrance), bound: None, ..decision.clone() };
-    // The shards of indexes are no collection's.
-    if !metadata.partition.is_reserved() && !settings.grow_keys.allow(&metadata.partition) {
+    if !is_of_indexes && !settings.grow_keys.allow(&metadata.partition) {
         return refused(Hindrance::NotAllowed);
     }
     if let Phase::Forward { from, to } | Phase::Move { from, to } = metadata.phase

@@ -24,10 +24,13 @@ pub struct IndexShards {
 }
 
 impl IndexShards {
-    /// The first count, rounded up to a power of two, since this epoch second: nobody has read by another one.
-    pub fn first(count: ShardCount, now_secs: u64) -> Self {
+    /// The most that there may be: a page asks for each of them.
+    pub const MOST: u32 = 256;
+
+    /// The first count, rounded up to a power of two: nobody has read by another one.
+    pub fn first(count: ShardCount) -> Self {
         let count = Placement::Xxh64.round(count);
-        Self { written: count, read: count, changed_secs: now_secs }
+        Self { written: count, read: count, changed_secs: 0 }
     }
 
     /// What was stored, or `None` where readers would be behind, or a count is no power of two.
@@ -46,7 +49,7 @@ impl IndexShards {
         self.read
     }
 
-    /// The epoch second of the last change, by DynamoDB's clock.
+    /// The epoch second of the last growth, by DynamoDB's clock; 0 before the first.
     pub fn changed_secs(self) -> u64 {
         self.changed_secs
     }
@@ -116,7 +119,7 @@ mod tests {
 
     #[test]
     fn readers_are_ahead_of_writers() {
-        let first = IndexShards::first(count(3), 10);
+        let first = IndexShards::first(count(3));
         assert_eq!(
             (first.written(), first.read(), first.is_growing()),
             (count(4), count(4), false)
@@ -124,7 +127,7 @@ mod tests {
         let growing = first.growing_to(count(9), 20).expect("a growth");
         assert_eq!((growing.written(), growing.read()), (count(4), count(16)));
         assert!(growing.is_growing() && growing.growing_to(count(64), 30).is_none());
-        assert_eq!(growing.grown(), IndexShards::first(count(16), 20));
+        assert_eq!(Some(growing.grown()), IndexShards::stored(count(16), count(16), 20));
         assert_eq!(first.growing_to(count(4), 20), None);
         assert_eq!(IndexShards::stored(count(8), count(4), 0), None);
         assert_eq!(IndexShards::stored(count(4), count(6), 0), None);
@@ -137,7 +140,7 @@ mod tests {
             let partition = PartitionKey::new(format!("customer {n}")).expect("a key");
             ItemKey::new(partition, SortKey::string("profile").expect("a key"))
         };
-        let (four, eight) = (IndexShards::first(count(4), 0), IndexShards::first(count(8), 0));
+        let (four, eight) = (IndexShards::first(count(4)), IndexShards::first(count(8)));
         let mut spread = [0; 4];
         for n in 0..4_000 {
             let (before, after) = (four.shard_of(&key(n)).get(), eight.shard_of(&key(n)).get());

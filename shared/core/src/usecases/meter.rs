@@ -177,12 +177,10 @@ impl Meter {
             *operations += 1.0;
             *asked += units;
         };
-        seen.note(at, note);
-        if let Some(beside) = incoming.beside {
-            state.seen(beside).note(at, note);
-        }
-        let seen = state.seen(incoming.partition);
-        if let Some(hash) = hash {
+        for partition in [Some(incoming.partition), incoming.beside].into_iter().flatten() {
+            let seen = state.seen(partition);
+            seen.note(at, note);
+            let Some(hash) = hash else { continue };
             if now.boot > seen.ranking.since + RANKED_FOR {
                 seen.ranking = Ranking { since: now.boot, ..Ranking::default() };
             }

@@ -244,7 +244,10 @@ impl Watch {
         let load = Ledger::default();
         let evidence = Evidence { metadata: seen, heat: &heat, load: &load, cause, now };
         let mut decision = decide(evidence, settings, directory.lease().waits());
-        if matches!(decision.action, CountChange::Grow(_)) && seen.is_enlisted() {
+        if matches!(decision.action, CountChange::Grow(_))
+            && seen.is_enlisted()
+            && indexes.is_none()
+        {
             // What it asked for in the last minutes may tell that it will need more.
             if let Ok(load) =
                 directory.records().ledger(partition, LedgerKind::Load, beside.deadline).await

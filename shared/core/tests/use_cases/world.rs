@@ -189,13 +189,18 @@ impl World {
     /// Has the ledger of the collection say that it was asked for so many write units in each of the seconds
     /// before `now`.
     pub(crate) fn ask_for(&self, write_units: f64, now: Duration) {
+        self.ask_for_of(&partition(), write_units, now);
+    }
+
+    /// As [`World::ask_for`], by the ledger of this partition key.
+    pub(crate) fn ask_for_of(&self, of: &PartitionKey, write_units: f64, now: Duration) {
         let measures = Measures { write_units, environments: 1.0, ..Measures::default() };
         let mut ledger = Ledger::default();
         for ago in 1..8 {
             let at = now.saturating_sub(Duration::from_secs(ago));
             ledger.buckets.insert(Bucket::of(Span::Second, at), measures);
         }
-        self.memory.place_ledger(&partition(), LedgerKind::Heat, ledger);
+        self.memory.place_ledger(of, LedgerKind::Heat, ledger);
     }
 
     /// Waits for so long.

@@ -10,10 +10,11 @@ use dynashard_core::ports::{self, Clock, IndexPart, IndexRead, IndexStore, SortR
 use dynashard_core::query::{PageBudget, Query};
 use dynashard_core::{
     AttributeValue, Attributes, Code, Deadline, Directory, INDEX_SHARD, IndexAttribute, IndexPage,
-    IndexShards, NewItem, Precondition, Reader, SecondaryIndex, Settings, TableSchema, Writer,
+    IndexShards, NewItem, Precondition, Reader, SecondaryIndex, Settings, TableSchema, Throttle,
+    Writer,
 };
 use dynashard_keys::{ItemKey, Number, PartitionKey, SortKey, SortKeyType};
-use dynashard_testkit::{ManualClock, MemoryStore, SeededEntropy, block_on};
+use dynashard_testkit::{Fault, ManualClock, MemoryStore, Operation, SeededEntropy, block_on};
 
 use crate::world::{World, count, sort, usual_settings};
 
@@ -230,6 +231,38 @@ fn a_page_is_read_again_if_the_shards_have_become_more_meanwhile() {
     });
     let page = page.expect("a page");
     assert_eq!((page.shards, page.items.len()), (16, ITEMS));
+}
+
+#[test]
+fn only_a_hot_partition_of_a_write_sharded_index_gives_its_values_more_shards() {
+    let hot = "IndexWriteKeyRangeThroughputExceeded";
+    for (reason, name, grown) in [
+        (hot, Some("by-rank"), Some(8)),
+        (hot, None, Some(8)),
+        (hot, Some("by-sort-key"), None),
+        (hot, Some("replica-1"), None),
+        ("IndexWriteAccountLimitExceeded", Some("by-rank"), None),
+        ("TableWriteKeyRangeThroughputExceeded", None, None),
+    ] {
+        let world = world();
+        let sort = IndexAttribute { name: "sk".to_owned(), r#type: Some(SortKeyType::String) };
+        let plain = SecondaryIndex { partition_key: vec![sort], ..index("by-sort-key", None) };
+        world.memory.be_indexed_by(vec![index("by-rank", Some("rank")), plain]);
+        let writer = writer(&world);
+        put(&world, &writer, 0);
+        world.clock.advance(Duration::from_millis(700));
+        // A value has 4 shards of 3 units each.
+        let asked = 1.5 * 4.0 * 3.0;
+        world.ask_for_of(&PartitionKey::of_index_shards(), asked, world.clock.now().wall);
+        let arn = |name| format!("arn:aws:dynamodb:us-east-1:123456789012:table/t/index/{name}");
+        let throttle = Throttle::from_reason(reason, name.map(arn));
+        world.store.script(Operation::Write, [Fault::Refuse(StoreError::Throttled(throttle))]);
+        put(&world, &writer, 1);
+        let shards = block_on(world.directory().pinned().index_shards(world.deadline()));
+        let shards = shards.expect("an answer").expect("shards");
+        let read = Some(shards.read().get()).filter(|_| shards.is_growing());
+        assert_eq!((shards.written(), read), (count(4), grown), "{reason} {name:?}");
+    }
 }
 
 #[test]

@@ -91,7 +91,7 @@ pub async fn settings_are_pinned_where_the_directory_is_as_seen(fixture: &impl F
         ttl_attributes: ["expires".to_owned(), "ttl".to_owned()].into(),
         ..at_rest.clone()
     };
-    let growing = IndexShards::first(shards(3), 1).growing_to(shards(9), 2);
+    let growing = IndexShards::first(shards(3)).growing_to(shards(9), 2);
     let shards_of_indexes = [None, growing, growing.map(IndexShards::grown)];
     for (pinned, index_shards) in
         [at_rest.clone(), change, at_rest].into_iter().zip(shards_of_indexes)

@@ -186,8 +186,11 @@ impl DirectoryLease {
                 continue;
             }
             if let Some(next) = self.next_index_shards(&item, lease) {
-                self.publish(&item, item.with_index_shards(next), deadline).await?;
-                continue;
+                let published = self.publish(&item, item.with_index_shards(next), deadline).await;
+                // A growth that one cannot bring about others can.
+                if published.is_ok() {
+                    continue;
+                }
             }
             let own = StackId(item.pinned.as_ref().and_then(|pinned| pinned.stack_id.clone()));
             let is_compared = lock(&self.compared).as_ref() == Some(&own);
@@ -239,7 +242,7 @@ impl DirectoryLease {
         }
         let now_secs = lease.since().server_secs.unwrap_or(now.epoch_secs());
         match (held, self.context.settings().index_shards) {
-            (None, count) => Some(IndexShards::first(count?, now_secs)),
+            (None, count) => Some(IndexShards::first(count?)),
             (Some(shards), _) if shards.is_growing() => {
                 self.is_growth_known(item).then(|| shards.grown())
             }

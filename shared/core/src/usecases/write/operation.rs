@@ -49,8 +49,6 @@ pub(super) struct Operation<'a> {
     pub(super) aside: Arc<SideWork<'a>>,
     /// That of its batch for its key, if it is of a batch.
     pub(super) start: Option<&'a SlowStart>,
-    /// The write units that it asks for, if they are known: without those of indexes.
-    asked: Option<f64>,
     /// The write units that DynamoDB has reported so far.
     pub(super) consumed_wcu: f64,
     /// How many writes its client's request has, where what is held for clients is counted.
@@ -86,7 +84,6 @@ impl<'a> Operation<'a> {
             attempts,
             aside,
             start: None,
-            asked: None,
             consumed_wcu: 0.0,
             writes_of_request: 1,
             is_to_be_held: false,
@@ -102,7 +99,7 @@ impl<'a> Operation<'a> {
         deadline: Deadline,
     ) -> Self {
         context.arrived(key, units);
-        Self { asked: units, ..Self::new(context, key, deadline) }
+        Self::new(context, key, deadline)
     }
 
     /// Where the item lies in a shard.
@@ -137,6 +134,10 @@ impl<'a> Operation<'a> {
         if std::mem::take(&mut self.is_to_be_held) {
             let now = self.context.clock().now();
             self.context.watch.meter.held(&self.key.partition, now);
+            let ledger = self.context.index_ledger();
+            if let Some(ledger) = ledger.filter(|_| throttle.is_of_an_index_partition()) {
+                self.context.watch.meter.held(ledger, now);
+            }
             self.hold = Some(self.context.held.hold());
         }
         let (context, partition, deadline) = (self.context, &self.key.partition, self.deadline);
@@ -181,10 +182,12 @@ impl<'a> Operation<'a> {
         }
         if let Some(ledger) = self.context.index_ledger() {
             if self.consumed_wcu > 0.0 {
-                let units = self.asked.unwrap_or(self.consumed_wcu);
-                watch.meter.granted(ledger, Access::Write, units, now);
+                watch.meter.granted(ledger, Access::Write, self.consumed_wcu, now);
+                if let Some(times) = self.context.held.times() {
+                    watch.meter.unhindered(ledger, times * self.consumed_wcu, now);
+                }
             }
-            if is_throttled {
+            if error.and_then(Error::throttle).is_some_and(Throttle::is_of_an_index_partition) {
                 watch.meter.held(ledger, now);
             }
         }
