@@ -287,10 +287,10 @@ codes! {
     /// The table has no index of that name.
     IndexNotFound = "index_not_found", NotFound,
         "correct the name: nothing was read. An index that was made within the last seconds may not be known yet";
-    /// The index is being made, or removed.
+    /// The index is being made, or removed; or it is write-sharded, and the stack has no `IndexShards`.
     IndexNotReady = "index_not_ready", Conflict,
         "nothing was read: ask again when DynamoDB has made the index, or ask without it";
-    /// The index has binary keys, keys of several attributes, or the table's partition key as its sort key.
+    /// The index has binary keys, keys of several attributes (but for `_ds_index_shard`), or the table's partition key as its sort key.
     IndexNotSupported = "index_not_supported", Invalid,
         "nothing was read: ask by another index, or the table itself";
     /// The index does not project what is asked for.

@@ -237,8 +237,8 @@ fn a_page_is_read_again_if_the_shards_have_become_more_meanwhile() {
 fn only_a_hot_partition_of_a_write_sharded_index_gives_its_values_more_shards() {
     let hot = "IndexWriteKeyRangeThroughputExceeded";
     for (reason, name, grown) in [
-        (hot, Some("by-rank"), Some(8)),
-        (hot, None, Some(8)),
+        (hot, Some("by-rank"), Some(16)),
+        (hot, None, Some(16)),
         (hot, Some("by-sort-key"), None),
         (hot, Some("replica-1"), None),
         ("IndexWriteAccountLimitExceeded", Some("by-rank"), None),
