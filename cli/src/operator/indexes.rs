@@ -154,7 +154,7 @@ fn no_shards() -> Failure {
 
 /// What a rewriting has done.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
-struct Rewritten {
+struct Rewriting {
     items: u64,
     rewritten: u64,
     /// DynamoDB does not take the shard: the item is too large for it, or has another key that an index does not take.
@@ -169,13 +169,13 @@ async fn rewrite(
     connection: &Connection,
     directory: &Directory,
     output: &Output,
-) -> Result<Rewritten, Failure> {
+) -> Result<Rewriting, Failure> {
     let (operator, table) = (&connection.place.operator, &connection.place.main_table);
     let schema = connection.schema();
     let activity = Activity::begin(!output.is_json());
     let clock = Stopwatch::start();
     let budget = RefCell::new(Budget::new(args.write_units.get(), clock.elapsed()));
-    let told = RefCell::new(Rewritten::default());
+    let told = RefCell::new(Rewriting::default());
     activity.says(|| "waiting until everybody writes by the shards".to_owned());
     tokio::time::sleep(directory.lease().waits().leases_end * TERMS).await;
     let put = async |item: &Attributes, shards| {
@@ -246,13 +246,13 @@ struct Report {
     /// Whether writers do not go by the count yet.
     growing: bool,
     /// Null unless it was asked for.
-    rewrite: Option<Rewritten>,
+    rewrite: Option<Rewriting>,
 }
 
 fn show(
     indexes: &[SecondaryIndex],
     shards: Option<IndexShards>,
-    rewritten: Option<Rewritten>,
+    rewritten: Option<Rewriting>,
     output: &mut Output,
 ) {
     let names =
@@ -305,7 +305,7 @@ fn show(
             shards.read()
         ));
     }
-    if let Some(Rewritten { items, rewritten, refused, consumed_wcu, consumed_rcu }) = rewritten {
+    if let Some(Rewriting { items, rewritten, refused, consumed_wcu, consumed_rcu }) = rewritten {
         output.text(format_args!(
             "rewrote {rewritten} of {items} items, with {consumed_wcu:.0} write units and {consumed_rcu:.0} read units"
         ));

@@ -31,7 +31,13 @@ pub(crate) async fn index_of(
     deadline: Deadline,
 ) -> Result<Option<Arc<SecondaryIndex>>, Refusal> {
     let Some(name) = body.get("IndexName").and_then(Value::as_str) else { return Ok(None) };
-    if operation != "Query" || !table.requests().has_index_shards(deadline).await.map_err(of)? {
+    if operation != "Query"
+        || !table
+            .requests()
+            .has_index_shards(deadline)
+            .await
+            .map_err(|error| Refusal::of(&error))?
+    {
         return Ok(None);
     }
     match table.requests().index(name, deadline).await {
@@ -61,10 +67,6 @@ pub(crate) async fn query(
         asked.page(table, index, deadline).await.map(Attempt::Answered)
     };
     judged(upstream, "Query", &of_one_shard(body), Asked::of(index, body), page).await
-}
-
-fn of(error: dynashard_core::Error) -> Refusal {
-    Refusal::of(&error)
 }
 
 /// The query of the first shard, by which DynamoDB says whether it is one.
@@ -114,7 +116,7 @@ impl Asked {
         let condition = key_condition.ok_or_else(|| not_understood("it has no key condition"))?;
         let condition =
             KeyCondition::parse(&condition, &placeholders).map_err(|error| malformed(&error))?;
-        let [partition, sort] = index.attributes().map_err(of)?;
+        let [partition, sort] = index.attributes().map_err(|error| Refusal::of(&error))?;
         let partition = partition.and_then(|(name, _)| match condition.of(name) {
             Some(KeyRange::Equal(value)) => PartitionKey::new(scalar(value)?.1).ok(),
             _ => None,
@@ -147,7 +149,7 @@ impl Asked {
         let has =
             index.projected.iter().flatten().filter(|name| !name.starts_with(RESERVED_PREFIX));
         let fields = index.projected.is_some().then(|| Fields::new(has.chain(&keys).cloned()));
-        let fields = fields.transpose().map_err(of)?;
+        let fields = fields.transpose().map_err(|error| Refusal::of(&error))?;
         Ok(Self {
             query: Query { range, ascending, cursor, fields, ..Query::all(partition) },
             excluded,
@@ -181,7 +183,7 @@ impl Asked {
         // What is excluded is first in its order, or last.
         while page.evaluated == 0 {
             let read = table.requests().query_index(index, &query, budget, deadline).await;
-            let read = read.map_err(of)?;
+            let read = read.map_err(|error| Refusal::of(&error))?;
             page.consumed_rcu += read.consumed_rcu;
             for (key, item) in read.items {
                 let bytes = size(&key, &item);

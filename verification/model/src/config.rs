@@ -224,28 +224,11 @@ impl Configuration {
     /// [`limit_against`] it.
     pub fn against(mutation: Mutation) -> Self {
         use Mutation as M;
+        if let Some(small) = small_against(mutation) {
+            return small;
+        }
         let (put, put_create) = (&[Verb::Put][..], &[Verb::Put, Verb::Create][..]);
         let search = match mutation {
-            M::SecondOwner => return ownership(Some(mutation)),
-            M::RootInTransaction
-            | M::BumpBeforeSegmentShows
-            | M::WaitForSomeCopies
-            | M::WaitFromSight
-            | M::OneCacheForAllCopies => return segments(Some(mutation)),
-            M::WaitFromSightOfLayout
-            | M::RaiseBeforeLayoutShows
-            | M::RenewByLaterRoot
-            | M::RenewWhatMoves
-            | M::RenewWithoutMetadata => return layouts(Some(mutation)),
-            M::ConvertWithoutV | M::ConvertWhateverChanged | M::ConvertToZero => {
-                return conversion(Some(mutation));
-            }
-            M::ShortenHThoughRequestsLive | M::DateByWhatIsHeld => {
-                return lifetimes(Some(mutation));
-            }
-            M::GrowIndexShardsInOneStep | M::SettleIndexShardsAtOnce | M::ReadIndexShardsOnce => {
-                return index_shards(Some(mutation));
-            }
             M::UpsertKeepsMarker
             | M::UpdateKeepsVersion
             | M::VersionRepeats
@@ -829,6 +812,31 @@ fn settings() -> Vec<Configuration> {
         index_shards(None),
     ];
     changes.chain(others).collect()
+}
+
+/// The search of a model of its own that is known to catch a mutation, if there is one.
+fn small_against(mutation: Mutation) -> Option<Configuration> {
+    use Mutation as M;
+    let small = match mutation {
+        M::SecondOwner => ownership,
+        M::RootInTransaction
+        | M::BumpBeforeSegmentShows
+        | M::WaitForSomeCopies
+        | M::WaitFromSight
+        | M::OneCacheForAllCopies => segments,
+        M::WaitFromSightOfLayout
+        | M::RaiseBeforeLayoutShows
+        | M::RenewByLaterRoot
+        | M::RenewWhatMoves
+        | M::RenewWithoutMetadata => layouts,
+        M::ConvertWithoutV | M::ConvertWhateverChanged | M::ConvertToZero => conversion,
+        M::ShortenHThoughRequestsLive | M::DateByWhatIsHeld => lifetimes,
+        M::GrowIndexShardsInOneStep | M::SettleIndexShardsAtOnce | M::ReadIndexShardsOnce => {
+            index_shards
+        }
+        _ => return None,
+    };
+    Some(small(Some(mutation)))
 }
 
 /// A second stack on the main table of another.

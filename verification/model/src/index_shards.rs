@@ -132,8 +132,9 @@ impl Model for IndexShardsModel {
             Action::Tick => {
                 let older = |age: &mut u8| *age = LEASES_END.min(*age + 1);
                 for Environment { lease, seen } in &mut state.environments {
-                    lease.iter_mut().for_each(|(_, age)| older(age));
-                    seen.iter_mut().for_each(|(_, age)| older(age));
+                    for (_, age) in lease.iter_mut().chain(seen) {
+                        older(age);
+                    }
                 }
             }
             Action::ReadRoot(at) => {

@@ -180,6 +180,19 @@ impl Decision {
         )
     }
 
+    /// What is said of write-sharded indexes, all of them together.
+    fn fmt_of_indexes(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Figures { demand, capacity, .. } = self.figures;
+        let count = self.count;
+        let shards =
+            if count == ShardCount::ONE { "shard, which takes" } else { "shards, which take" };
+        write!(
+            f,
+            "a partition of a write-sharded index is at its limit: clients write {demand:.0} units a second, and a value of the \
+             index has {count} {shards} {capacity:.0}"
+        )
+    }
+
     fn remedy_of_item(&self) -> &'static str {
         match self.access {
             Access::Write => {
@@ -312,18 +325,7 @@ impl fmt::Display for Decision {
                 "clients ask for {demand:.0} {unit} a second, and {shards} {capacity:.0}: another key in \
                  the same partition is hot, and DynamoDB separates the two by itself"
             )?,
-            Diagnosis::Index if self.partition.is_reserved() => {
-                let one = if count == ShardCount::ONE {
-                    "shard, which takes"
-                } else {
-                    "shards, which take"
-                };
-                write!(
-                    f,
-                    "a partition of a write-sharded index is at its limit: clients write {demand:.0} units a second, and a \
-                     value of the index has {count} {one} {capacity:.0}"
-                )?;
-            }
+            Diagnosis::Index if self.partition.is_reserved() => self.fmt_of_indexes(f)?,
             Diagnosis::Table
             | Diagnosis::Account
             | Diagnosis::MaxOnDemand

@@ -188,7 +188,7 @@ impl IndexStore for Growing {
     async fn query_index(&self, read: &IndexRead) -> Result<IndexPart, StoreError> {
         let part = self.memory.query_index(read).await;
         if !self.is_done.swap(true, Ordering::Relaxed) {
-            let deadline = Deadline::after(self.clock.now(), Duration::from_secs(60));
+            let deadline = Deadline::after(self.clock.now(), Duration::from_mins(1));
             let pinned = self.operator.pinned();
             let grown =
                 pinned.grow_index_shards(None, count(16), deadline).await.expect("it grows");
@@ -225,7 +225,7 @@ fn a_page_is_read_again_if_the_shards_have_become_more_meanwhile() {
     let ports = ports::World::new(store.clone(), store, world.clock.clone(), SeededEntropy::new(7));
     let reader = Reader::new(Directory::new(ports.with_indexes(growing), world.settings().clone()));
     let page = block_on(async {
-        let deadline = world.deadline_in(Duration::from_secs(60));
+        let deadline = world.deadline_in(Duration::from_mins(1));
         let index = reader.index("plain", deadline).await?;
         reader.query_index(&index, &of_nz(), PageBudget::UNLIMITED, deadline).await
     });

@@ -295,20 +295,19 @@ impl Reading<'_> {
         let Query { range, ascending, fields, consistency, limit, .. } = self.query;
         let wanted = usize::try_from(*limit).unwrap_or(usize::MAX).saturating_sub(self.items.len());
         let Partition { value: partition, shard, .. } = &self.partitions[at];
-        let start = match (self.feeds.next(at).cloned(), partition) {
-            (None, _) => IndexStart::Range,
+        let start = self.feeds.next(at).cloned().and_then(|place| match partition {
             // In an index by the table's partition key each shard has one of its own.
-            (Some(place), AttributeValue::String(shard)) if self.known.is_some() => {
-                IndexStart::Behind(IndexPlace { at: shard.clone(), ..place })
+            AttributeValue::String(shard) if self.known.is_some() => {
+                Some(IndexStart::Behind(IndexPlace { at: shard.clone(), ..place }))
             }
-            (Some(place), _) if place.shard == *shard => IndexStart::Behind(place),
-            // The cursor is of another shard, before which those come that share its value, or behind which.
-            (Some(IndexPlace { value: Some(value), shard: of, .. }), _) => {
-                let included = (*shard > of) == *ascending;
+            _ if place.shard == *shard => Some(IndexStart::Behind(place)),
+            // The cursor is of another shard: those that share its value come before it, or behind it.
+            _ => place.value.map(|value| {
+                let included = (*shard > place.shard) == *ascending;
                 IndexStart::At { value, included }
-            }
-            (Some(_), _) => IndexStart::Range,
-        };
+            }),
+        });
+        let start = start.unwrap_or(IndexStart::Range);
         // What has moved is seen at once. A global index has no such reads.
         let is_strong = self.is_moving && self.index.is_local;
         let read = IndexRead {
