@@ -252,6 +252,8 @@ def check_configuration(deployed: Deployed) -> str:
     functions = deployed.functions
     own = {
         "ReadFunction": {"ITEM_CACHE_SECS", "ITEM_CACHE_MEGABYTES", "READ_REPLICAS"},
+        "RebalanceFunction": {"INDEX_SHARDS"},
+        "WriteFunction": {"INDEX_SHARDS"},
         "ScaleFunction": {
             "READ_ALARM_NAME", "ALARM_NAME", "CAPACITY_ALARM_NAMES",
             "KEYS_PER_GRANT", "CAPACITY_SCALING", "MAX_READ_CAPACITY_UNITS", "MAX_WRITE_CAPACITY_UNITS",
