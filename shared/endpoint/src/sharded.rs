@@ -52,7 +52,7 @@ pub(crate) async fn read<K>(
         query.limit = u32::try_from(wanted).unwrap_or(u32::MAX).clamp(1, MAX_LIMIT);
         // With room for the item that the page ends before, so that it is not asked for by itself.
         let budget = PageBudget { max_bytes: page.room() + MAX_ITEM_BYTES, measure: &size };
-        let read = table.requests().query(&query, budget, deadline).await;
+        let read = table.requests().reader().query(&query, budget, deadline).await;
         let read = read.map_err(|error| Refusal::of(&error))?;
         page.consumed_rcu += read.consumed_rcu;
         for (sort, item) in read.items {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use dynashard_core::query::{MAX_LIMIT, PageBudget, Query};
-use dynashard_core::{Code, Deadline, Fields, INDEX_SHARD, SecondaryIndex, StoredItem};
+use dynashard_core::{Deadline, Fields, INDEX_SHARD, SecondaryIndex, StoredItem};
 use dynashard_expression::{KeyCondition, KeyRange};
 use dynashard_keys::{ItemKey, PartitionKey, RESERVED_PREFIX, SortKey, SortKeyType};
 use serde_json::{Value, json};
@@ -23,36 +23,17 @@ use crate::upstream::Upstream;
 /// Where a page goes on, in a `LastEvaluatedKey` beside the keys of its last item.
 const CURSOR: &str = "_ds_index_cursor";
 
-/// The index of this request, if it is a query of a write-sharded one.
+/// The index of this request, if it is a query of a write-sharded one. What is wrong with another DynamoDB says itself.
 pub(crate) async fn index_of(
     table: &ManagedTable,
     operation: &str,
     body: &Members,
     deadline: Deadline,
 ) -> Result<Option<Arc<SecondaryIndex>>, Refusal> {
-    let Some(name) = body.get("IndexName").and_then(Value::as_str) else { return Ok(None) };
-    if operation != "Query"
-        || !table
-            .requests()
-            .has_index_shards(deadline)
-            .await
-            .map_err(|error| Refusal::of(&error))?
-    {
-        return Ok(None);
-    }
-    match table.requests().index(name, deadline).await {
-        Ok(index) => Ok(Some(index).filter(|index| index.is_write_sharded())),
-        // DynamoDB says so itself.
-        Err(error)
-            if matches!(
-                error.code(),
-                Code::IndexNotFound | Code::IndexNotReady | Code::IndexNotSupported
-            ) =>
-        {
-            Ok(None)
-        }
-        Err(error) => Err(Refusal::of(&error)),
-    }
+    let name = body.get("IndexName").and_then(Value::as_str);
+    let Some(name) = name.filter(|_| operation == "Query") else { return Ok(None) };
+    let index = table.requests().reader().write_sharded_index(name, deadline).await;
+    index.map_err(|error| Refusal::of(&error))
 }
 
 /// Answers a query of it.
@@ -182,7 +163,7 @@ impl Asked {
         let mut query = Query { limit, ..self.query.clone() };
         // What is excluded is first in its order, or last.
         while page.evaluated == 0 {
-            let read = table.requests().query_index(index, &query, budget, deadline).await;
+            let read = table.requests().reader().query_index(index, &query, budget, deadline).await;
             let read = read.map_err(|error| Refusal::of(&error))?;
             page.consumed_rcu += read.consumed_rcu;
             for (key, item) in read.items {

@@ -6,16 +6,13 @@ use std::time::Duration;
 use dynashard_keys::{ItemKey, PartitionKey, ShardCount};
 
 use crate::model::error::Error;
-use crate::model::index::SecondaryIndex;
 use crate::model::lease::{Deadline, Lease, Moment};
 use crate::model::schema::TableSchema;
 use crate::model::stack_policy::StackPolicy;
 use crate::model::version::Version;
 use crate::ports::{CollectionCatalog, ListPage, NativeGot, NativeRead, NativeTerms, NativeWrite};
 use crate::usecases::directory::Directory;
-use crate::usecases::index::IndexPage;
 use crate::usecases::native_shards::NativeShards;
-use crate::usecases::query::{PageBudget, Query, QueryPage};
 use crate::usecases::reader::Reader;
 use crate::usecases::watch::Telemetry;
 use crate::usecases::write::{Among, HeldWrites};
@@ -103,40 +100,9 @@ impl NativeRequests {
         self.reader.native(key, read, deadline).await
     }
 
-    /// Reads a page of a collection that has several shards, in order.
-    pub async fn query(
-        &self,
-        query: &Query,
-        budget: PageBudget<'_>,
-        deadline: Deadline,
-    ) -> Result<QueryPage, Error> {
-        self.reader.query(query, budget, deadline).await
-    }
-
-    /// Whether the stack has write-sharded indexes.
-    pub async fn has_index_shards(&self, deadline: Deadline) -> Result<bool, Error> {
-        let lease = self.directory.lease().hold_lease(deadline).await?;
-        Ok(lease.index_shards().is_some())
-    }
-
-    /// As [`Reader::index`].
-    pub async fn index(
-        &self,
-        name: &str,
-        deadline: Deadline,
-    ) -> Result<Arc<SecondaryIndex>, Error> {
-        self.reader.index(name, deadline).await
-    }
-
-    /// As [`Reader::query_index`].
-    pub async fn query_index(
-        &self,
-        index: &Arc<SecondaryIndex>,
-        query: &Query,
-        budget: PageBudget<'_, ItemKey>,
-        deadline: Deadline,
-    ) -> Result<IndexPage, Error> {
-        self.reader.query_index(index, query, budget, deadline).await
+    /// Reads pages of what has several shards, in order.
+    pub fn reader(&self) -> &Reader {
+        &self.reader
     }
 
     /// What a request on this collection carries. `None` where it has several shards, is about to, or has markers left.

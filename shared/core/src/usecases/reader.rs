@@ -232,6 +232,25 @@ impl Reader {
         }
     }
 
+    /// The index of this name, if it is write-sharded, and the stack has such indexes.
+    pub async fn write_sharded_index(
+        &self,
+        name: &str,
+        deadline: Deadline,
+    ) -> Result<Option<Arc<SecondaryIndex>>, Error> {
+        let lease = self.directory.lease().hold_lease(deadline).await?;
+        if lease.index_shards().is_none() {
+            return Ok(None);
+        }
+        match self.index(name, deadline).await {
+            Ok(index) => Ok(Some(index).filter(|index| index.is_write_sharded())),
+            Err(error) => match error.code() {
+                Code::IndexNotFound | Code::IndexNotReady | Code::IndexNotSupported => Ok(None),
+                _ => Err(error),
+            },
+        }
+    }
+
     /// Reads one page of an index. `query` names the value of the index's partition key in place of a collection, and has the
     /// conditions on the index's sort key. Its page is in order, whatever the strategy.
     pub async fn query_index(

@@ -9,12 +9,12 @@ use futures_util::lock::Mutex as AsyncMutex;
 
 use crate::model::directory_item::{Counters, DirectoryItem};
 use crate::model::error::{Code, Error};
-use crate::model::index_shards::IndexShards;
 use crate::model::lease::{Deadline, Lease, Moment};
 use crate::model::pinned::Pinned;
 use crate::model::reshard::Waits;
 use crate::ports::{Change, Dated, ReadRecords, StoreError};
 use crate::usecases::context::Context;
+use crate::usecases::directory::index_growth::SeenGrowth;
 use crate::usecases::directory::settings::PinnedSettings;
 use crate::usecases::main_table::compare_owner;
 
@@ -33,8 +33,7 @@ pub struct DirectoryLease {
     turn: AsyncMutex<()>,
     /// Whether it was tried to renew the present lease early.
     was_renewed_early: AtomicBool,
-    /// Since when this environment has seen readers go by a count of index shards by which nobody writes yet.
-    growing: Mutex<Option<(IndexShards, Moment)>>,
+    growth: SeenGrowth,
 }
 
 /// The id that a stack has pinned, if it has.
@@ -56,7 +55,7 @@ impl DirectoryLease {
             refusal: Mutex::default(),
             turn: AsyncMutex::new(()),
             was_renewed_early: AtomicBool::new(false),
-            growing: Mutex::default(),
+            growth: SeenGrowth::default(),
         }
     }
 
@@ -185,7 +184,11 @@ impl DirectoryLease {
                 self.publish(&item, item.with_pinned(to_pin), deadline).await?;
                 continue;
             }
-            if let Some(next) = self.next_index_shards(&item, lease) {
+            let now = self.context.now();
+            self.growth.see(item.index_shards, now);
+            let leases_end = self.waits_of(Some(&item)).leases_end;
+            let next = self.growth.next(item.index_shards, settings.index_shards, leases_end, now);
+            if let Some(next) = next.filter(|_| self.pins) {
                 let published = self.publish(&item, item.with_index_shards(next), deadline).await;
                 // A growth that one cannot bring about others can.
                 if published.is_ok() {
@@ -226,41 +229,13 @@ impl DirectoryLease {
         Some(Pinned { stack_id: Some(drawn_id()), ..Pinned::of(self.context.settings()) })
     }
 
-    /// The shards of indexes in place of what was just read, if they are to be others: for a writer whose stack is set to more, or
-    /// that has seen a growth for so long that nobody reads by the count before any more (protocol: "Shards of indexes").
-    fn next_index_shards(&self, item: &DirectoryItem, lease: Lease) -> Option<IndexShards> {
-        let now = self.context.now();
-        let held = item.index_shards;
-        {
-            let mut growing = lock(&self.growing);
-            let before = growing.filter(|(seen, _)| Some(*seen) == held);
-            let seen = held.filter(|shards| shards.is_growing()).map(|shards| (shards, now));
-            *growing = before.or(seen);
-        }
-        if !self.pins {
-            return None;
-        }
-        let now_secs = lease.since().server_secs.unwrap_or(now.epoch_secs());
-        match (held, self.context.settings().index_shards) {
-            (None, count) => Some(IndexShards::first(count?)),
-            (Some(shards), _) if shards.is_growing() => {
-                self.is_growth_known(item).then(|| shards.grown())
-            }
-            (Some(shards), count) => shards.growing_to(count?, now_secs),
-        }
-    }
-
-    /// Whether the growth of index shards that was read last was seen for so long that nobody reads by the count before any more.
-    fn is_growth_known(&self, item: &DirectoryItem) -> bool {
-        let (now, leases_end) = (self.context.now(), self.waits_of(Some(item)).leases_end);
-        lock(&self.growing).is_some_and(|(_, since)| now.certainly_since(since) > leases_end)
-    }
-
     /// Has a growth of index shards come into force that all readers know of.
     pub(crate) async fn settle_index_shards(&self, deadline: Deadline) -> Result<(), Error> {
         let Some(item) = self.last() else { return Ok(()) };
-        let growing = item.index_shards.filter(|_| self.is_growth_known(&item));
-        let Some(shards) = growing else { return Ok(()) };
+        let leases_end = self.waits_of(Some(&item)).leases_end;
+        let known =
+            item.index_shards.filter(|_| self.growth.is_known(leases_end, self.context.now()));
+        let Some(shards) = known else { return Ok(()) };
         PinnedSettings::of(&self.context).settle_index_shards(shards, deadline).await?;
         self.read_now(deadline).await.map(|_| ())
     }

@@ -7,6 +7,7 @@
 mod cache;
 mod changes;
 mod conversion;
+mod index_growth;
 mod item;
 mod segments;
 mod settings;
