@@ -9,7 +9,7 @@ use dynashard_expression::{
     Placeholders, either, excess, may_create, reserved, uses_value_of, with_assignments,
     with_projected, wrap,
 };
-use dynashard_keys::RESERVED_PREFIX;
+use dynashard_keys::{RESERVED_PREFIX, ShardId};
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 
@@ -427,9 +427,16 @@ fn own_attributes(
     let generation = terms.map(|terms| terms.generation.get()).filter(|generation| *generation > 0);
     let number = |number: u64| json!({ "N": number.to_string() });
     let generation = generation.map(|generation| (GENERATION.to_owned(), number(generation)));
-    let shard = terms.and_then(|terms| table.index_shard(key, terms));
+    let shard = terms.and_then(|terms| index_shard(table, key, terms));
     let shard = shard.map(|shard| (INDEX_SHARD.to_owned(), number(shard.get().into())));
     [(VERSION.to_owned(), number(version))].into_iter().chain(generation).chain(shard).collect()
+}
+
+/// The shard of write-sharded indexes that the item of this key carries when it is written under these terms, if there are any.
+fn index_shard(table: &ManagedTable, key: &Members, terms: &NativeTerms) -> Option<ShardId> {
+    let shards = terms.lease.index_shards()?;
+    let sort = key.get(table.sort_key_name()).and_then(|value| table.sort_key(value))?;
+    shards.shard_at(terms.partition.as_str(), &sort, table.schema().separator)
 }
 
 fn add_assignments(

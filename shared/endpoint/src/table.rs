@@ -10,7 +10,7 @@ use dynashard_core::{
     Telemetry, Version,
 };
 use dynashard_keys::{
-    ItemKey, PartitionKey, PhysicalPartitionKey, RESERVED_PREFIX, ShardId, SortKey, SortKeyType,
+    ItemKey, PartitionKey, PhysicalPartitionKey, RESERVED_PREFIX, SortKey, SortKeyType,
 };
 use parking_lot::{Mutex, RwLock};
 use serde_json::{Value, json};
@@ -181,13 +181,6 @@ impl ManagedTable {
     /// Has the partition key of a key be what DynamoDB holds it under.
     pub(crate) fn put_at(&self, item: &mut Members, terms: &NativeTerms) {
         item.insert(self.partition_key_name().to_owned(), physical(terms));
-    }
-
-    /// The shard of write-sharded indexes that the item of this key carries when it is written under these terms, if there are any.
-    pub(crate) fn index_shard(&self, key: &Members, terms: &NativeTerms) -> Option<ShardId> {
-        let shards = terms.lease.index_shards()?;
-        let sort = key.get(self.sort_key_name()).and_then(|value| self.sort_key(value))?;
-        shards.shard_at(terms.partition.as_str(), &sort, self.schema.separator)
     }
 
     /// Takes off what is ours of an item that DynamoDB has shown, or of a part of one.

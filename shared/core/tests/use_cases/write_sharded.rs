@@ -23,17 +23,22 @@ const ITEMS: usize = 60;
 /// T' of these tests.
 const LEASES_END: Duration = Duration::from_millis(6_050);
 
+fn attribute(name: &str, r#type: SortKeyType) -> IndexAttribute {
+    IndexAttribute { name: name.to_owned(), r#type: Some(r#type) }
+}
+
+/// By country.
 fn index(name: &str, sort: Option<&str>) -> SecondaryIndex {
-    let attribute =
-        |name: &str, r#type| IndexAttribute { name: name.to_owned(), r#type: Some(r#type) };
+    let sort = sort.map(|sort| attribute(sort, SortKeyType::Number));
+    index_of(name, attribute("country", SortKeyType::String), sort)
+}
+
+fn index_of(name: &str, of: IndexAttribute, sort: Option<IndexAttribute>) -> SecondaryIndex {
     SecondaryIndex {
         name: name.to_owned(),
         is_local: false,
-        partition_key: vec![
-            attribute("country", SortKeyType::String),
-            attribute(INDEX_SHARD, SortKeyType::Number),
-        ],
-        sort_key: sort.map(|sort| attribute(sort, SortKeyType::Number)).into_iter().collect(),
+        partition_key: vec![of, attribute(INDEX_SHARD, SortKeyType::Number)],
+        sort_key: sort.into_iter().collect(),
         ..SecondaryIndex::of_table(&TableSchema::default())
     }
 }
@@ -56,6 +61,7 @@ fn item(n: usize, settings: &Settings) -> NewItem {
     let attributes = Attributes::from([
         ("country".to_owned(), AttributeValue::String("NZ".to_owned())),
         ("rank".to_owned(), AttributeValue::Number(rank)),
+        ("grade".to_owned(), AttributeValue::String(grade(n))),
     ]);
     NewItem::new(key, attributes, &settings.schema).expect("an item")
 }
@@ -63,6 +69,11 @@ fn item(n: usize, settings: &Settings) -> NewItem {
 fn put(world: &World, writer: &Writer, n: usize) {
     let item = item(n, world.settings());
     block_on(writer.put(&item, Precondition::None, world.deadline())).expect("it is put");
+}
+
+/// Those of a rank share it: `a0` to `a4`, and `b5` to `b9`.
+fn grade(n: usize) -> String {
+    format!("{}{}", if rank(n) < 5 { "a" } else { "b" }, rank(n))
 }
 
 fn rank(n: usize) -> u64 {
@@ -135,6 +146,40 @@ fn pages_over_all_shards_of_a_value_are_in_order_and_show_each_item_once() {
         assert_eq!((found.len(), customers.len()), (ITEMS, ITEMS));
     }
     assert_eq!(read(&world, &reader, "plain", &of_nz()).shards, 4);
+}
+
+#[test]
+fn what_begins_so_is_found_in_all_shards_and_a_value_may_be_a_number() {
+    let world = world();
+    let grade_key = attribute("grade", SortKeyType::String);
+    let by_grade = index_of("by-grade", attribute("country", SortKeyType::String), Some(grade_key));
+    let of_rank = index_of("of-rank", attribute("rank", SortKeyType::Number), None);
+    world.memory.be_indexed_by(vec![by_grade, of_rank]);
+    let writer = writer(&world);
+    (0..ITEMS).for_each(|n| put(&world, &writer, n));
+    let reader = world.reader();
+    for (prefix, ascending) in [("a", true), ("a", false), ("b", true), ("b", false), ("a3", true)]
+    {
+        for limit in [1, 2, 7, 1_000] {
+            let range = SortRange::BeginsWith(prefix.to_owned());
+            let query = Query { range, ascending, limit, ..of_nz() };
+            let mut found = walk(&world, &reader, "by-grade", &query);
+            if !ascending {
+                found.reverse();
+            }
+            assert!(found.is_sorted_by_key(|(rank, _)| *rank), "{query:?}: {found:?}");
+            found.sort();
+            let expected = (0..ITEMS).filter(|n| grade(*n).starts_with(prefix));
+            let expected = expected.map(|n| (rank(n), format!("customer {n}")));
+            let mut expected = expected.collect::<Vec<_>>();
+            expected.sort();
+            assert_eq!(found, expected, "{query:?}");
+        }
+    }
+    let query = Query { limit: 2, ..Query::all(PartitionKey::new("3").expect("a key")) };
+    let found = walk(&world, &reader, "of-rank", &query);
+    assert!(found.iter().all(|(rank, _)| *rank == 3));
+    assert_eq!(found.len(), (0..ITEMS).filter(|n| rank(*n) == 3).count());
 }
 
 #[test]
@@ -245,8 +290,8 @@ fn only_a_hot_partition_of_a_write_sharded_index_gives_its_values_more_shards() 
         ("TableWriteKeyRangeThroughputExceeded", None, None),
     ] {
         let world = world();
-        let sort = IndexAttribute { name: "sk".to_owned(), r#type: Some(SortKeyType::String) };
-        let plain = SecondaryIndex { partition_key: vec![sort], ..index("by-sort-key", None) };
+        let sort = vec![attribute("sk", SortKeyType::String)];
+        let plain = SecondaryIndex { partition_key: sort, ..index("by-sort-key", None) };
         world.memory.be_indexed_by(vec![index("by-rank", Some("rank")), plain]);
         let writer = writer(&world);
         put(&world, &writer, 0);
