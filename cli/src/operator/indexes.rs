@@ -279,6 +279,7 @@ fn show(
         let state = if index.is_active { "" } else { ", being made or removed" };
         let spread = match (index.is_write_sharded(), count) {
             (false, _) => String::new(),
+            (true, Some(1)) => ", 1 shard of each value".to_owned(),
             (true, Some(count)) => format!(", {count} shards of each value"),
             (true, None) => ", write-sharded: set IndexShards".to_owned(),
         };
