@@ -94,9 +94,10 @@ async fn indexes(args: &IndexesArgs, output: &mut Output) -> Result<ExitCode, Fa
         if args.shards.is_some() || args.rewrite {
             shards = Some(grow(args, shards, &directory, output).await?);
         }
-        let rewritten = match shards.filter(|_| args.rewrite) {
-            Some(_) => Some(rewrite(args, &connection, &directory, output).await?),
-            None => None,
+        let rewritten = if args.rewrite {
+            Some(rewrite(args, &connection, &directory, output).await?)
+        } else {
+            None
         };
         Ok::<_, Failure>((shards, rewritten))
     };

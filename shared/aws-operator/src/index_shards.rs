@@ -9,7 +9,7 @@ use dynashard_keys::{Number, ShardId, SortKey};
 
 use crate::operator::Operator;
 
-/// The shard that an item of a scan is to have, if it has another one, or none. `None` also of what is no item of a collection.
+/// The shard that an item of a scan lacks. `None` of an item that has it, of a marker, and of what is the system's own.
 pub fn lacking_shard(
     item: &Attributes,
     shards: IndexShards,

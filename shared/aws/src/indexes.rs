@@ -174,7 +174,7 @@ fn condition(read: &IndexRead) -> Expression {
 fn shard_of(item: &HashMap<String, AttributeValue>) -> Result<ShardId, StoreError> {
     let shard = item.get(INDEX_SHARD).and_then(|value| value.as_n().ok()?.parse().ok());
     let wrong =
-        || StoreError::Corrupt(format!("{INDEX_SHARD} of an entry is no shard of an index"));
+        || StoreError::Corrupt(format!("{INDEX_SHARD} of an entry is not the number of a shard"));
     shard.map(ShardId::new).ok_or_else(wrong)
 }
 

@@ -78,14 +78,6 @@ Examples:
   dynashard decisions --stack-name dynashard --json | jq '.decisions[] | select(.diagnosis == \"hot_item\") | .pk'
   dynashard decisions --endpoint-url http://127.0.0.1:8000 --main-table MainTable --metadata-table MetadataTable --follow";
 
-/// Reads `--pk`.
-fn decided_about(text: &str) -> Result<PartitionKey, String> {
-    match text {
-        PartitionKey::INDEX_SHARDS => Ok(PartitionKey::of_index_shards()),
-        text => partition_key(text),
-    }
-}
-
 pub(crate) async fn run(args: DecisionsArgs) -> ExitCode {
     let mut output = Output::new(args.json);
     let status = match until_interrupted(Box::pin(show(&args, &mut output))).await {
@@ -96,6 +88,14 @@ pub(crate) async fn run(args: DecisionsArgs) -> ExitCode {
         }
     };
     output.end(status)
+}
+
+/// Reads `--pk`.
+fn decided_about(text: &str) -> Result<PartitionKey, String> {
+    match text {
+        PartitionKey::INDEX_SHARDS => Ok(PartitionKey::of_index_shards()),
+        text => partition_key(text),
+    }
 }
 
 async fn show(args: &DecisionsArgs, output: &mut Output) -> Result<ExitCode, Failure> {

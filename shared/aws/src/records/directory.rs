@@ -58,7 +58,7 @@ const COOLDOWN: &str = "cooldown_secs";
 const WRITE_UNITS: &str = "partition_write_units";
 const READ_UNITS: &str = "partition_read_units";
 
-/// How many shards the values of write-sharded indexes have: a map of what follows. Left out while there are no such indexes.
+/// How many shards the values of write-sharded indexes have: a map of what follows. Left out until a function tells.
 const INDEX_SHARDS: &str = "index_shards";
 const WRITTEN: &str = "written";
 const READ: &str = "read";
@@ -137,7 +137,7 @@ fn encode_index_shards(shards: IndexShards) -> Item {
 fn decode_index_shards(fields: Reader<'_>) -> Result<IndexShards, StoreError> {
     let count = |name| ShardCount::new(fields.get(name)?).map_err(|why| fields.wrong(name, why));
     IndexShards::stored(count(WRITTEN)?, count(READ)?, fields.get(CHANGED)?).ok_or_else(|| {
-        fields.wrong(READ, "is less than what is written, or one of the two is no power of two")
+        fields.wrong(READ, "is below what is written, or one of the two is not a power of two")
     })
 }
 

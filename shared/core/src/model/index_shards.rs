@@ -33,7 +33,7 @@ impl IndexShards {
         Self { written: count, read: count, changed_secs: 0 }
     }
 
-    /// What was stored, or `None` where readers would be behind, or a count is no power of two.
+    /// What was stored, or `None` where readers would be behind, or a count is not a power of two.
     pub fn stored(written: ShardCount, read: ShardCount, changed_secs: u64) -> Option<Self> {
         let are_powers = [written, read].iter().all(|count| count.get().is_power_of_two());
         (are_powers && written <= read).then_some(Self { written, read, changed_secs })
@@ -81,13 +81,12 @@ impl IndexShards {
         sort: &SortKey,
         separator: Separator,
     ) -> Option<ShardId> {
-        let parsed = PhysicalPartitionKey::parse(partition, separator).ok();
-        let (partition, _) = parsed?;
+        let (partition, _) = PhysicalPartitionKey::parse(partition, separator).ok()?;
         Some(self.shard_of(&ItemKey::new(partition, sort.clone())))
     }
 
-    /// The shard that an item is written to, whichever shard of its collection it lies in.
-    pub fn shard_of(self, key: &ItemKey) -> ShardId {
+    /// That of an item by its logical key: the shard that [`ShardRule::Xxh64`](dynashard_keys::ShardRule::Xxh64) gives it.
+    fn shard_of(self, key: &ItemKey) -> ShardId {
         // The placement is one that is calculated.
         Placement::Xxh64.home(key, self.written).unwrap_or(ShardId::new(0))
     }
@@ -109,7 +108,7 @@ impl IndexShards {
 
 #[cfg(test)]
 mod tests {
-    use dynashard_keys::SortKey;
+    use dynashard_keys::{IndexForm, IndexKey, IndexSharding, ShardRule, WriteSharding};
 
     use super::*;
 
@@ -141,10 +140,16 @@ mod tests {
             ItemKey::new(partition, SortKey::string("profile").expect("a key"))
         };
         let (four, eight) = (IndexShards::first(count(4)), IndexShards::first(count(8)));
+        let sharding = WriteSharding::new(ShardRule::Xxh64, count(4)).expect("a power of two");
+        let index = IndexSharding::new(sharding, IndexForm::MultiAttribute);
+        let at =
+            |shard| IndexKey::MultiAttribute { shard: ShardId::new(shard), value: "US".to_owned() };
         let mut spread = [0; 4];
         for n in 0..4_000 {
             let (before, after) = (four.shard_of(&key(n)).get(), eight.shard_of(&key(n)).get());
             assert!(after == before || after == before + 4);
+            let (partition, sort) = (key(n).partition, "profile");
+            assert_eq!(index.key("US", partition.as_str(), sort, 0), at(before));
             spread[usize::try_from(before).expect("a shard")] += 1;
         }
         assert!(spread.iter().all(|items| (900..1_100).contains(items)), "{spread:?}");

@@ -67,7 +67,7 @@ impl Lease {
 
     /// This lease. Items that are written under it carry their shard of write-sharded indexes, if there are any.
     #[must_use]
-    pub fn spread_over(self, index_shards: Option<IndexShards>) -> Self {
+    pub(crate) fn spread_over(self, index_shards: Option<IndexShards>) -> Self {
         Self { index_shards, ..self }
     }
 

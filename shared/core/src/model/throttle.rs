@@ -48,9 +48,9 @@ impl Throttle {
         self.limit == ThrottleLimit::KeyRange && (!self.on_index || self.is_of_a_replica())
     }
 
-    /// Whether a partition of an index is hot that is no read replica.
+    /// Whether a partition of an index is hot, and the index has other keys than the table.
     pub(crate) fn is_of_an_index_partition(&self) -> bool {
-        self.limit == ThrottleLimit::KeyRange && self.on_index && !self.is_of_a_replica()
+        self.limit == ThrottleLimit::KeyRange && !self.is_of_a_partition()
     }
 
     /// The name of the index that refused, where DynamoDB gave it.

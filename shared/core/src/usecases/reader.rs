@@ -238,7 +238,7 @@ impl Reader {
         name: &str,
         deadline: Deadline,
     ) -> Result<Option<Arc<SecondaryIndex>>, Error> {
-        let lease = self.directory.lease().hold_lease(deadline).await?;
+        let lease = self.directory.lease().hold(deadline).await?;
         if lease.index_shards().is_none() {
             return Ok(None);
         }

@@ -110,6 +110,26 @@ fn walk(world: &World, reader: &Reader, index: &str, query: &Query) -> Vec<(u64,
     }
 }
 
+/// Compares what a query finds with the items that it is to find: in order by rank, each once.
+fn compare(
+    world: &World,
+    reader: &Reader,
+    index: &str,
+    query: &Query,
+    is_one: impl Fn(&usize) -> bool,
+) {
+    let mut found = walk(world, reader, index, query);
+    if !query.ascending {
+        found.reverse();
+    }
+    assert!(found.is_sorted_by_key(|(rank, _)| *rank), "{query:?}: {found:?}");
+    found.sort();
+    let expected = (0..ITEMS).filter(is_one).map(|n| (rank(n), format!("customer {n}")));
+    let mut expected = expected.collect::<Vec<_>>();
+    expected.sort();
+    assert_eq!(found, expected, "{query:?}");
+}
+
 #[test]
 fn pages_over_all_shards_of_a_value_are_in_order_and_show_each_item_once() {
     let world = world();
@@ -126,17 +146,8 @@ fn pages_over_all_shards_of_a_value_are_in_order_and_show_each_item_once() {
     for (range, ascending) in ranges.into_iter().flat_map(|r| [(r.clone(), true), (r, false)]) {
         for limit in [1, 2, 7, 1_000] {
             let query = Query { range: range.clone(), ascending, limit, ..of_nz() };
-            let mut found = walk(&world, &reader, "by-rank", &query);
-            if !ascending {
-                found.reverse();
-            }
-            assert!(found.is_sorted_by_key(|(rank, _)| *rank), "{query:?}: {found:?}");
-            found.sort();
-            let expected = (0..ITEMS).map(|n| (rank(n), format!("customer {n}")));
-            let mut expected =
-                expected.filter(|(rank, _)| range.contains(&number(*rank))).collect::<Vec<_>>();
-            expected.sort();
-            assert_eq!(found, expected, "{query:?}");
+            let is_one = |n: &usize| range.contains(&number(rank(*n)));
+            compare(&world, &reader, "by-rank", &query, is_one);
         }
     }
     for (limit, ascending) in [(1, true), (7, true), (7, false), (1_000, true)] {
@@ -163,17 +174,8 @@ fn what_begins_so_is_found_in_all_shards_and_a_value_may_be_a_number() {
         for limit in [1, 2, 7, 1_000] {
             let range = SortRange::BeginsWith(prefix.to_owned());
             let query = Query { range, ascending, limit, ..of_nz() };
-            let mut found = walk(&world, &reader, "by-grade", &query);
-            if !ascending {
-                found.reverse();
-            }
-            assert!(found.is_sorted_by_key(|(rank, _)| *rank), "{query:?}: {found:?}");
-            found.sort();
-            let expected = (0..ITEMS).filter(|n| grade(*n).starts_with(prefix));
-            let expected = expected.map(|n| (rank(n), format!("customer {n}")));
-            let mut expected = expected.collect::<Vec<_>>();
-            expected.sort();
-            assert_eq!(found, expected, "{query:?}");
+            let is_one = |n: &usize| grade(*n).starts_with(prefix);
+            compare(&world, &reader, "by-grade", &query, is_one);
         }
     }
     let query = Query { limit: 2, ..Query::all(PartitionKey::new("3").expect("a key")) };

@@ -63,14 +63,9 @@ impl DirectoryLease {
         Self { pins: true, ..self }
     }
 
-    /// Reads the directory, unless its lease lives: whoever is called by a schedule pins the settings of a
+    /// The lease of the directory, which is read unless it lives: whoever is called by a schedule pins the settings of a
     /// new stack, and finds out that its own differ.
-    pub async fn hold(&self, deadline: Deadline) -> Result<(), Error> {
-        self.item(deadline).await.map(|_| ())
-    }
-
-    /// The lease of the directory item, which is read unless it lives.
-    pub(crate) async fn hold_lease(&self, deadline: Deadline) -> Result<Lease, Error> {
+    pub async fn hold(&self, deadline: Deadline) -> Result<Lease, Error> {
         self.item(deadline).await.map(|(_, lease)| lease)
     }
 

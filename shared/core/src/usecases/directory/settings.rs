@@ -74,19 +74,13 @@ impl<'a> PinnedSettings<'a> {
     ///
     /// Settings of a format that this software does not know are an error.
     pub async fn read(self, deadline: Deadline) -> Result<Option<Pinned>, Error> {
-        let read = || self.context.record_store().get::<DirectoryItem>(&());
-        let why = "the directory could not be read in time";
-        let Dated { value, .. } = self.context.attempts(deadline).make(read, why).await?;
-        let pinned = value.and_then(|item| item.pinned);
+        let pinned = self.item(deadline).await?.pinned;
         pinned.map(|pinned| pinned.check_format().map(|()| pinned)).transpose()
     }
 
     /// What the stack decides by, as the function has told that did so last.
     pub async fn policy(self, deadline: Deadline) -> Result<Option<StackPolicy>, Error> {
-        let read = || self.context.record_store().get::<DirectoryItem>(&());
-        let why = "the directory could not be read in time";
-        let Dated { value, .. } = self.context.attempts(deadline).make(read, why).await?;
-        Ok(value.and_then(|item| item.policy))
+        Ok(self.item(deadline).await?.policy)
     }
 
     /// Tells by what this stack decides, if that has changed since it was told last, and once its settings are pinned: nobody
@@ -108,10 +102,7 @@ impl<'a> PinnedSettings<'a> {
 
     /// The shards of write-sharded indexes, if there are any.
     pub async fn index_shards(self, deadline: Deadline) -> Result<Option<IndexShards>, Error> {
-        let read = || self.context.record_store().get::<DirectoryItem>(&());
-        let why = "the directory could not be read in time";
-        let Dated { value, .. } = self.context.attempts(deadline).make(read, why).await?;
-        Ok(value.and_then(|item| item.index_shards))
+        Ok(self.item(deadline).await?.index_shards)
     }
 
     /// The first step of a growth of the shards of indexes: readers go by the new count (protocol: "Shards of indexes"). `None` where
@@ -152,6 +143,14 @@ impl<'a> PinnedSettings<'a> {
             self.context.clock().sleep(pinned.waits().leases_end).await;
             self.settle_index_shards(seen, deadline).await?;
         }
+    }
+
+    /// The directory item as it is now.
+    async fn item(self, deadline: Deadline) -> Result<DirectoryItem, Error> {
+        let read = || self.context.record_store().get::<DirectoryItem>(&());
+        let why = "the directory could not be read in time";
+        let Dated { value, .. } = self.context.attempts(deadline).make(read, why).await?;
+        Ok(value.unwrap_or_default())
     }
 
     async fn change_index_shards(

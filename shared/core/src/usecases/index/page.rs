@@ -98,7 +98,7 @@ pub(crate) async fn read_page(
             (Some(known), partitions.collect::<Vec<_>>())
         } else {
             // Settings that are not those of the stack show here, and no page stands on them.
-            let lease = directory.lease().hold_lease(deadline).await?;
+            let lease = directory.lease().hold(deadline).await?;
             let of = |shard| Partition { wave: 0, value: value.clone(), shard };
             let partitions = if index.is_write_sharded() {
                 shards_of(index, lease.index_shards())?.map(|shard| of(Some(shard))).collect()
@@ -168,7 +168,7 @@ async fn shards_now(
     index: &SecondaryIndex,
     deadline: Deadline,
 ) -> Result<usize, Error> {
-    let lease = directory.lease().hold_lease(deadline).await?;
+    let lease = directory.lease().hold(deadline).await?;
     Ok(shards_of(index, lease.index_shards())?.len())
 }
 
@@ -183,7 +183,8 @@ fn begin<E>(
     // Without a sort key all entries share one, so the shards before that of the cursor are read.
     if let Some(place) = start.filter(|place| place.value.is_none()) {
         for (at, Partition { shard, .. }) in partitions.iter().enumerate() {
-            if if ascending { *shard < place.shard } else { *shard > place.shard } {
+            let is_read = *shard != place.shard && (*shard < place.shard) == ascending;
+            if is_read {
                 feeds.take_in(at, 0, [], None);
             }
         }
