@@ -28,6 +28,8 @@ pub(crate) struct Heat {
     /// does not count. Clients that send batches, or wait for what is refused, ask for much in one second and for nothing in
     /// the next, so theirs is taken from all since the first batch.
     sized: Sized,
+    /// What was granted in each complete second in which more than now and then a write was refused.
+    granted_when_throttled: Vec<f64>,
     /// The units that clients wait for whose requests were refused.
     waiting: f64,
     /// The share of the hottest sort key, where environments can tell.
@@ -64,8 +66,11 @@ impl Heat {
         };
         let newest = now.saturating_sub(COMPLETE_AFTER).as_secs().saturating_sub(1);
         let oldest = newest.saturating_sub(LONGEST_SECS - 1);
-        let asked = seconds.iter().filter(|(_, measures)| units(measures, access) > 0.0);
-        let first = asked.map(|(bucket, _)| bucket.start_secs).find(|start| *start >= oldest);
+        // What comes again was asked for before, and shows in what is granted or refused alone.
+        let is_seen =
+            |m: &Measures| units(m, access) + granted(m, access) + refused(m, access) > 0.0;
+        let seen = seconds.iter().filter(|(_, measures)| is_seen(measures));
+        let first = seen.map(|(bucket, _)| bucket.start_secs).find(|start| *start >= oldest);
         let complete = match first {
             Some(first) => (first..=newest).rev().map(at).collect::<Vec<_>>(),
             None => Vec::new(),
@@ -76,8 +81,11 @@ impl Heat {
         let high = rates.iter().take_while(|rate| **rate >= least).count();
         let last_high = rates.iter().rposition(|rate| *rate >= least).unwrap_or(0);
         let settled = high.saturating_sub(1);
-        let was_throttled = access == Access::Write
-            && complete.iter().skip(1).any(|before| before.refused_units > 0.0);
+        let is_throttled = |m: &&Measures| refused(m, access) > 0.0;
+        let was_throttled = complete.iter().skip(1).any(|before| is_throttled(&before));
+        let is_refused = |m: &&Measures| refused(m, access) > NOW_AND_THEN * granted(m, access);
+        let throttled = complete.iter().filter(is_refused);
+        let granted_when_throttled = throttled.map(|m| granted(m, access)).collect();
         // What came first may have come in the middle of its second.
         rates.pop();
         let (sized_from, is_at_rest) = if last_high > high {
@@ -93,6 +101,7 @@ impl Heat {
         let written = sized.iter().map(|measures| measures.write_units).sum::<f64>();
         Self {
             was_throttled,
+            granted_when_throttled,
             sized: Sized::of(sized, access),
             waiting: newcomers.waiting * (written / writes).max(1.0),
             partial: units(&at(newest + 1), access),
@@ -145,7 +154,20 @@ impl Heat {
     /// Whether it is granted about all that its shards take, and refused more than now and then.
     fn is_full(&self, capacity: f64) -> bool {
         let Sized { granted, refused, .. } = self.sized;
-        self.was_throttled && granted >= FULL * capacity && refused >= NOW_AND_THEN * granted
+        let is_full = granted >= FULL * capacity && refused >= NOW_AND_THEN * granted;
+        self.was_throttled && (is_full || self.is_full_at_times(capacity))
+    }
+
+    /// Whether it is in more than one of these seconds. Clients that wait for some seconds before they repeat what was refused
+    /// ask for nothing meanwhile, so its mean is far below what its shards take.
+    fn is_full_at_times(&self, capacity: f64) -> bool {
+        self.full_seconds(capacity) >= FULL_SECONDS
+    }
+
+    /// In how many of these seconds it was granted about all that its shards take, and refused more.
+    pub(crate) fn full_seconds(&self, capacity: f64) -> usize {
+        let granted = self.granted_when_throttled.iter();
+        granted.filter(|granted| **granted >= FULL * capacity).count()
     }
 
     /// Whether what is asked for is certainly more than a part of `capacity`, in units a second: the less
@@ -178,7 +200,9 @@ impl Heat {
 
 impl Sized {
     fn of(seconds: &[Measures], access: Access) -> Self {
-        let asked = mean(seconds.iter().map(|m| units(m, access)));
+        let granted = mean(seconds.iter().map(|m| granted(m, access)));
+        // What was granted was asked for, though perhaps before these seconds.
+        let asked = mean(seconds.iter().map(|m| units(m, access))).max(granted);
         #[expect(clippy::cast_precision_loss, reason = "a few")]
         let count = seconds.len().max(1) as f64;
         // Fewer report than there are, each for many.
@@ -196,8 +220,8 @@ impl Sized {
         };
         Self {
             asked,
-            granted: mean(seconds.iter().map(|m| granted(m, access))),
-            refused: mean(seconds.iter().map(|m| m.refused_units)),
+            granted,
+            refused: mean(seconds.iter().map(|m| refused(m, access))),
             variance: of_sample.max(of_seconds),
         }
     }
@@ -212,6 +236,8 @@ const MOST_OFF: f64 = 2.0;
 /// From which part of its capacity on a collection that is refused more has all that its shards take: while all of its
 /// clients wait, a part of that is lost.
 const FULL: f64 = 0.7;
+/// In how many of the seconds that are looked at a collection has to be full that is so at times.
+const FULL_SECONDS: usize = 2;
 /// A part of what is granted that may be refused where a shard is full by chance.
 const NOW_AND_THEN: f64 = 0.02;
 /// How many times its capacity a collection that was throttled has to be asked for to be believed after one second.
@@ -282,6 +308,14 @@ fn granted(measures: &Measures, access: Access) -> f64 {
     match access {
         Access::Write => measures.written_units,
         Access::Get | Access::Query => measures.read_units,
+    }
+}
+
+/// The units that were refused, attempts included: they are counted for writes alone.
+fn refused(measures: &Measures, access: Access) -> f64 {
+    match access {
+        Access::Write => measures.refused_units,
+        Access::Get | Access::Query => 0.0,
     }
 }
 

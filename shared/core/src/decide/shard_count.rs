@@ -281,7 +281,9 @@ fn throttled(
             Phase::Stable => None,
             Phase::Forward { .. } | Phase::Move { .. } => Some(Hindrance::Running),
         };
-        let is_neighbour = heat.is_long() && hindrance.is_none();
+        // Beside a hot key it is refused although it is granted little.
+        let is_neighbour =
+            heat.is_long() && hindrance.is_none() && heat.full_seconds(figures.capacity) == 0;
         let diagnosis =
             if is_neighbour { Diagnosis::Neighbour } else { Diagnosis::TooLittleEvidence };
         return Decision { hindrance, ..of(diagnosis) };
