@@ -102,7 +102,7 @@ impl Service {
     async fn serve(&self, call: &Call) -> Result<Answer, Refusal> {
         let upstream = &self.upstream;
         let operation = call.operation.as_str();
-        if upstream.tables().is_empty() {
+        if upstream.tables().is_empty() || upstream.is_of_others(&call.body) {
             return upstream.pass(call).await;
         }
         upstream.tables().iter().for_each(ManagedTable::follow);

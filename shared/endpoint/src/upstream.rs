@@ -74,6 +74,16 @@ impl Upstream {
         &self.shapes
     }
 
+    /// Whether a body certainly names no managed table, which is told without reading it as a document. A name may be written with
+    /// escapes, and a body that is not UTF-8 has other bytes for it, or NULs in between: of those nothing is certain.
+    pub(crate) fn is_of_others(&self, body: &[u8]) -> bool {
+        let Ok(text) = std::str::from_utf8(body) else { return false };
+        let names = |table: &ManagedTable| {
+            text.contains(table.name()) || text.contains(table.metadata_table())
+        };
+        !text.contains(['\\', '\0']) && !self.tables.iter().any(names)
+    }
+
     /// The managed table that a request names, if it is one.
     pub(crate) fn table_of(&self, body: &Members) -> Result<Option<&ManagedTable>, Refusal> {
         body.get("TableName").and_then(Value::as_str).map_or(Ok(None), |name| self.table(name))
@@ -109,6 +119,24 @@ impl Upstream {
         self.metrics.count_upstream(operation);
         let (body, leases) = (body.into(), leases.into_iter().collect());
         self.client.send(RawRequest { target: &target, mark, body, leases }).await
+    }
+
+    /// Reads in a task of its own, which takes the answer apart, too: the shards of a page are work for all processors.
+    pub(crate) async fn read(
+        &self,
+        operation: &'static str,
+        body: Bytes,
+    ) -> Result<(Answer, Members), RawError> {
+        self.metrics.count_upstream(operation);
+        let client = self.client.clone();
+        let reading = tokio::spawn(async move {
+            let target = format!("{TARGET_PREFIX}{operation}");
+            let request = RawRequest { target: &target, mark: (MARK, "1"), body, leases: vec![] };
+            let answer = Answer::from(client.send(request).await?);
+            let members = answer.members();
+            Ok((answer, members))
+        });
+        reading.await.unwrap_or_else(|ended| Err(RawError::NoAnswer(ended.to_string())))
     }
 
     /// The managed tables among these names.

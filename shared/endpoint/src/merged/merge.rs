@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::time::Duration;
 
+use bytes::Bytes;
 use dynashard_core::{Deadline, NativeShards, Place};
 use dynashard_keys::{ItemKey, PhysicalPartitionKey, SortKey};
 use futures_util::stream::{self, StreamExt, TryStreamExt};
@@ -115,14 +116,14 @@ impl<'a> Merge<'a> {
     /// Sends a query, and again for a while where DynamoDB has too much to do: a page of which one shard is missing is none. What was
     /// answered after the lease does not count.
     async fn exchange(&self, body: Members) -> Result<Members, NoPage> {
-        let sent = Value::Object(body).to_string().into_bytes();
+        let sent = Bytes::from(Value::Object(body).to_string());
         let mut pause = FIRST_PAUSE;
         loop {
-            let answer = self.upstream.exchange("Query", sent.clone(), None).await;
-            let answer = Answer::from(answer.map_err(|error| refused(&error))?);
+            let read = self.upstream.read("Query", sent.clone()).await;
+            let (answer, members) = read.map_err(|error| refused(&error))?;
             self.within_lease()?;
             match Outcome::of(answer) {
-                Outcome::Done(answer) => return Ok(answer.members()),
+                Outcome::Done(_) => return Ok(members),
                 Outcome::Again(_, answer) if pause > LONGEST_PAUSE => {
                     return Err(NoPage::Refused(answer));
                 }

@@ -144,6 +144,23 @@ async fn a_body_with_a_member_twice_reaches_nobody() {
     stack.database.shutdown().await;
 }
 
+/// A body without the name of a managed table is passed on unread, so every way to write a name has to be one that shows.
+#[tokio::test]
+async fn a_name_that_is_written_otherwise_is_still_that_of_a_managed_table() {
+    let stack = Stack::start().await;
+    let own = r#"{"TableName":"main","Item":{"pk":{"S":"a"},"sk":{"S":"1"},"_ds_g":{"N":"1"}}}"#;
+    let escaped = own.replace("main", "m\\u0061in");
+    let utf16 = |to_bytes: fn(u16) -> [u8; 2]| own.encode_utf16().flat_map(to_bytes).collect();
+    let wide: [Vec<u8>; 2] = [utf16(u16::to_le_bytes), utf16(u16::to_be_bytes)];
+    for body in [own.as_bytes(), escaped.as_bytes(), &wide[0], &wide[1]] {
+        assert_eq!(stack.ask_bytes("PutItem", body).await.0, 400, "{body:?}");
+    }
+    assert_eq!(stack.database.counters().requests(MAIN, "PutItem"), 0);
+    let other = own.replace("main", "other").replace("_ds_g", "\\u0067");
+    assert_eq!(stack.ask_bytes("PutItem", other.as_bytes()).await.0, 200);
+    stack.database.shutdown().await;
+}
+
 /// What is no list was left out of the batch, and the others were written as if it were done.
 #[tokio::test]
 async fn regression_writes_that_are_no_list_were_passed_over() {
