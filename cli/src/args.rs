@@ -82,6 +82,18 @@ pub(crate) enum Command {
     /// Change the shard count of a collection, and wait until the change is complete.
     #[command(after_help = operator::scale::EXAMPLES)]
     Scale(operator::scale::ScaleArgs),
+    /// Show the changes of shard counts that run: how far each is, how fast it goes, and what it does next.
+    #[command(after_help = operator::reshards::EXAMPLES)]
+    Reshards(operator::reshards::ReshardsArgs),
+    /// Halt the moves of a running change, without a deployment, until `resume`.
+    #[command(after_help = operator::reshards::PAUSE_EXAMPLES)]
+    Pause(operator::reshards::PauseArgs),
+    /// Let a paused change go on, or give it another rate.
+    #[command(after_help = operator::reshards::RESUME_EXAMPLES)]
+    Resume(operator::reshards::ResumeArgs),
+    /// Have a collection go back to the shard count that it had before the change that runs.
+    #[command(after_help = operator::reshards::CANCEL_EXAMPLES)]
+    Cancel(operator::reshards::PauseArgs),
     /// Serve a page that shows the collections of a stack: what they are asked for, what their shards take, which
     /// changes run, what was decided and why, and what it costs.
     ///

@@ -11,7 +11,9 @@ use dynashard_core::{
 use dynashard_keys::{PartitionKey, ShardCount};
 
 use super::connect::{ConnectArgs, deadline};
+use super::forecast::forecast;
 use super::output::{Activity, Output};
+use super::reshards::{Rate, rate};
 use super::{Failure, INTERRUPTED, partition_key, signals};
 use crate::clock::Stopwatch;
 
@@ -33,6 +35,16 @@ pub(crate) struct ScaleArgs {
     /// 10 GB: look first whether fewer shards hold the collection, since items that do not fit cannot move.
     #[arg(long)]
     whatever_their_size: bool,
+    /// Let the change take so many write units a second, also one that runs already; `default` for what the stack allows
+    /// (`MoverWriteUnits`).
+    #[arg(long, value_name = "UNITS", value_parser = rate)]
+    rate: Option<Rate>,
+    /// Only say what the change would move, what it would take and cost, and how long.
+    #[arg(long, conflicts_with = "no_wait")]
+    dry_run: bool,
+    /// With --dry-run: take the collection to have so many items. Otherwise its last change tells, or up to 100,000 are counted.
+    #[arg(long, value_name = "N", requires = "dry_run")]
+    items: Option<u64>,
     /// Return once the change is accepted, and do not wait until it is complete.
     #[arg(long)]
     no_wait: bool,
@@ -48,13 +60,15 @@ pub(crate) const EXAMPLES: &str = "\
 RebalanceFunction moves the items, on AWS or under `dynashard local`, while clients read and write. Ctrl-C ends
 only the waiting; run the same command again to wait again. While a reshard runs, a request for its old count
 is kept and reverses it once it has closed, a request for its new count withdraws that, and a request for any
-other count is refused with reshard_running.
+other count is refused with reshard_running. `dynashard reshards` shows it, `pause` halts it, and `cancel` goes back.
 
 Exit status: 0 if the collection has the count, or with --no-wait if the change is accepted; 1 if not, and a
 line on stderr says why, with the code of the API; 130 after Ctrl-C.
 
 Examples:
   dynashard scale --stack-name dynashard --pk EWR --shards 16
+  dynashard scale --stack-name dynashard --pk EWR --shards 16 --dry-run
+  dynashard scale --stack-name dynashard --pk EWR --shards 16 --rate 200
   dynashard scale --stack-name dynashard --pk EWR --shards 4 --no-wait --json
   dynashard scale --endpoint-url http://127.0.0.1:8000 --main-table MainTable --metadata-table MetadataTable --pk EWR --shards 2";
 
@@ -70,7 +84,17 @@ pub(crate) async fn run(args: ScaleArgs) -> ExitCode {
 async fn scale(args: &ScaleArgs, output: &mut Output) -> Result<ExitCode, Failure> {
     let shards = ShardCount::new(args.shards).map_err(dynashard_core::Error::from)?;
     let mut signals = signals()?;
-    let connection = args.connect.connect().await?.until_pinned().await?;
+    let connection = args.connect.connect().await?;
+    if args.dry_run {
+        let wanted = (shards, args.rate.and_then(Rate::units));
+        let said = forecast(&connection, &args.pk, wanted, args.items, output);
+        let done = tokio::select! {
+            said = Box::pin(said) => said.map(|()| ExitCode::SUCCESS),
+            () = signals.received() => Ok(ExitCode::from(INTERRUPTED)),
+        };
+        return done;
+    }
+    let connection = connection.until_pinned().await?;
     let mut scaler = Scaler::new(connection.writing_directory());
     if args.whatever_their_size {
         scaler = scaler.whatever_their_size();
@@ -83,7 +107,12 @@ async fn scale(args: &ScaleArgs, output: &mut Output) -> Result<ExitCode, Failur
     let ask = async {
         // What is mistyped is to leave nothing in the directory.
         connection.reader().collection(&args.pk, deadline(directory)).await?;
-        scaler.request_count(&args.pk, shards, deadline(directory)).await
+        let metadata = scaler.request_count(&args.pk, shards, deadline(directory)).await?;
+        if let Some(rate) = args.rate {
+            // What has the count already moves nothing.
+            scaler.set_pace(&args.pk, rate.pace(), deadline(directory)).await?;
+        }
+        Ok::<_, dynashard_core::Error>(metadata)
     };
     let asked = tokio::select! {
         asked = Box::pin(ask) => Some(asked?),

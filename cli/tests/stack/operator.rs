@@ -190,6 +190,58 @@ fn a_collection_is_scaled_and_holds_the_same_afterwards() {
 }
 
 #[test]
+fn a_running_change_is_shown_paused_resumed_and_canceled() {
+    let stack = LocalStack::start(&[&SHORT[..], &["--set", "MoverWriteUnits=40"]].concat());
+    collection(&stack, "EWR", 1, 300);
+    let ask = |command: &str, more: &[&str]| {
+        on(&stack, &[&[command], more, &["--pk", "EWR", "--json"]].concat())
+    };
+    let running = || on(&stack, &["reshards", "--json"]);
+    let nothing = running();
+    assert_eq!((nothing.status, nothing.lines().len()), (0, 0), "{nothing:?}");
+    for command in ["pause", "resume", "cancel"] {
+        let none = ask(command, &[]);
+        assert_eq!((none.status, &none.last()["code"]), (1, &json!("no_reshard")), "{none:?}");
+    }
+    let planned = ask("scale", &["--shards", "4", "--dry-run", "--rate", "400"]);
+    let plan = planned.last();
+    assert_eq!((&plan["items"], &plan["items_to_move"]), (&json!(300), &json!(225)), "{plan}");
+    assert_eq!(plan["items_known_by"], "counted");
+    assert_eq!(running().lines().len(), 0, "nothing was changed");
+
+    // A moment before it can move anything: leases on what was before end first.
+    assert_eq!(ask("scale", &["--shards", "4", "--no-wait", "--rate", "80"]).status, 0);
+    let paused = ask("pause", &[]);
+    let change = paused.last();
+    assert_eq!((paused.status, &change["reshard"]["paused"]), (0, &json!(true)), "{paused:?}");
+    assert_eq!(change["reshard"]["mover_write_units"], 80);
+    while running().last()["state"] != "move" {}
+    let scans = ["move", "last_scan", "close", "remove_markers"];
+    assert_eq!(running().last()["next"], json!(scans));
+    let before = running().last()["reshard"]["items_moved"].clone();
+    stack.put_all([json!({ "pk": "EWR", "sk": "new", "item": {} })]);
+    assert_eq!(running().last()["reshard"]["items_moved"], before);
+    let resumed = ask("resume", &["--rate", "default"]);
+    let change = &resumed.last()["reshard"];
+    assert!(change["paused"].is_null() && change["mover_write_units"].is_null(), "{resumed:?}");
+    assert_eq!(ask("scale", &["--shards", "4"]).status, 0);
+
+    assert_eq!(ask("scale", &["--shards", "16", "--no-wait"]).status, 0);
+    let canceled = ask("cancel", &[]);
+    assert_eq!(canceled.last()["reshard"]["then"], 4, "{canceled:?}");
+    assert_eq!(
+        canceled.last()["next"].as_array().and_then(|next| next.last()),
+        Some(&json!("go_back"))
+    );
+    let watched = ask("reshards", &["--watch"]);
+    assert_eq!(watched.status, 0, "{watched:?}");
+    let last = ask("scale", &["--shards", "4"]);
+    assert_eq!(last.last()["number_of_shards"], 4, "{last:?}");
+    let verified = on(&stack, &["verify", "--pk", "EWR", "--json"]);
+    assert_eq!(verified.status, 0, "{verified:?}");
+}
+
+#[test]
 fn a_request_that_cannot_be_met_says_why_with_the_code_of_the_api() {
     let stack = LocalStack::start(&SHORT);
     collection(&stack, "EWR", 1, 1);

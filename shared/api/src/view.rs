@@ -39,6 +39,12 @@ struct ReshardView<'a> {
     started: u64,
     closes_not_before: Option<u64>,
     eta_secs: Option<u64>,
+    /// Whether an operator has paused it.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    paused: bool,
+    /// What it may take, in write units a second, if an operator has said so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mover_write_units: Option<u32>,
     /// The items that cannot be moved.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     unmovable: Vec<UnmovableView<'a>>,
@@ -110,6 +116,8 @@ impl<'a> CollectionView<'a> {
                 started: job.started_secs,
                 closes_not_before: closes_not_before.map(|at| at.0),
                 eta_secs,
+                paused: job.paused,
+                mover_write_units: job.mover_wcu,
                 unmovable: unmovable.collect(),
             }
         });

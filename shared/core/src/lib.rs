@@ -74,7 +74,7 @@ pub use usecases::batch::{
 pub use usecases::capacity::{CapacityOutcome, CapacityReport, CapacityScaler};
 pub use usecases::collection::Activity;
 pub use usecases::counter::{Added, CounterValue};
-pub use usecases::directory::{Directory, Known, RequestDates};
+pub use usecases::directory::{Directory, Known, PaceChange, RequestDates};
 pub use usecases::feeds::Feeds;
 pub use usecases::index::{IndexPage, KnownIndexes};
 pub use usecases::native::NativeRequests;
@@ -82,7 +82,7 @@ pub use usecases::native_shards::{NativeShards, Place};
 pub use usecases::query;
 pub use usecases::reader::{Got, Reader};
 pub use usecases::rebalance::{Advance, Rebalancer, ReshardSlice, Slice, Sweep};
-pub use usecases::scale::{Scaler, ScalingStatus, Stage};
+pub use usecases::scale::{RunningChange, Scaler, ScalingStatus, Stage};
 pub use usecases::verify::{
     Finding, Repair, Tally, Verification, Verifier, VerifyObserver, VerifyOptions,
 };

@@ -60,6 +60,8 @@ pub(super) fn encode(job: &Job) -> Item {
     });
     fields.put_unless_default("unmovable", &unmovable.collect::<Vec<_>>());
     fields.put_unless_default("last_lane", &job.last_lane);
+    fields.put_if_any("mover_wcu", job.mover_wcu.as_ref());
+    fields.put_unless_default("paused", &job.paused);
     let mut item = Item::new();
     item.put("generation", &job.generation);
     item.put("rev", &job.rev);
@@ -102,6 +104,8 @@ pub(super) fn decode(partition: &PartitionKey, item: &Item) -> Result<Job, Store
         marked,
         items_moved: fields.get("items_moved")?,
         unmovable: unmovable.map(|Unmovable { shard, sort, why }| ((shard, sort), why)).collect(),
+        mover_wcu: fields.optional("mover_wcu")?,
+        paused: fields.or_default("paused")?,
         yielded: whole.get::<String>(SLICE)? == YIELDED,
     })
 }

@@ -33,6 +33,8 @@ pub(crate) enum NextStep {
     },
     /// Leave it to a later call to move what cannot be moved now.
     TryAgainLater,
+    /// Move and remove nothing until the operator resumes it.
+    Paused,
     /// Write into the job that the closing scan had ended by this time.
     NoteScanned(ServerTime),
     /// Publish `stable`.
@@ -99,6 +101,7 @@ pub(crate) fn next_step(
                 _ if job.then.is_some() => turn_round(seen, now, waits),
                 Err(wait) => wait,
                 Ok(()) if job.has_scanned(job.marked_shards()) => NextStep::Finish,
+                Ok(()) if job.paused => NextStep::Paused,
                 Ok(()) => NextStep::RemoveMarkers,
             },
         },
@@ -169,7 +172,7 @@ fn in_move(metadata: &CollectionMetadata, job: &Job, now: ServerTime, waits: Wai
         return NextStep::NoteMove(now, waits.old_requests());
     };
     if !job.has_scanned(reshard.sources()) {
-        return NextStep::Scan;
+        return if job.paused { NextStep::Paused } else { NextStep::Scan };
     }
     let late_requests_are_over = job.requests_end(seen, waits);
     // H may have been raised since a closing scan began.

@@ -28,9 +28,9 @@ impl Work {
         self.least().at_source / self.least().in_all
     }
 
-    /// How many of `left` shards one call takes on, and how fast.
-    pub(crate) fn share(self, settings: &Settings, left: usize) -> Share {
-        let all = f64::from(settings.mover_wcu);
+    /// How many of `left` shards one call takes on, and how fast, where the change may take so many write units a second.
+    pub(crate) fn share(self, settings: &Settings, mover_wcu: u32, left: usize) -> Share {
+        let all = f64::from(mover_wcu);
         // Where many sources lead to few destinations, those are what bounds them.
         let all = match self {
             Self::Move(reshard) => {
@@ -67,7 +67,8 @@ mod tests {
             let partition = PartitionKey::new("EWR").expect("pk");
             let before = CollectionMetadata::stable(partition, Placement::Xxh64, count(from), 1);
             let reshard = before.with_forward(count(to), 2).reshard().expect("items move");
-            let share = Work::Move(reshard).share(&settings, reshard.sources().len());
+            let share =
+                Work::Move(reshard).share(&settings, settings.mover_wcu, reshard.sources().len());
             let [sources, destinations] = [share.side_by_side, reshard.destinations().len()]
                 .map(|n| f64::from(u32::try_from(n).expect("few")));
             let at_each = share.wcu_each * sources / 2.0 / destinations;
@@ -86,7 +87,7 @@ mod tests {
         let four = ShardCount::new(4).expect("count");
         let reshard = before.with_forward(four, 2).reshard().expect("items move");
         let work = Work::Move(reshard);
-        let share = work.share(&settings, 1);
+        let share = work.share(&settings, settings.mover_wcu, 1);
         let at_source = share.wcu_each * work.at_source();
         assert!((at_source - 80.0).abs() < 0.001, "{at_source} units a second: {share:?}");
     }

@@ -8,7 +8,7 @@ use crate::model::lease::Deadline;
 use crate::model::metadata::CollectionMetadata;
 use crate::model::policy::{Hindrance, ScalingMode};
 use crate::ports::{Change, StoreError};
-use crate::usecases::directory::{BeginOutcome, Changes, Directory, TurnedRound};
+use crate::usecases::directory::{BeginOutcome, Changes, Directory, JobRevised};
 use crate::usecases::main_table::fit_one_shard;
 use crate::usecases::retry::error_of;
 
@@ -32,9 +32,9 @@ pub(crate) async fn begin_decided(
         _ if mode != ScalingMode::On => return Ok((decision, Outcome::DryRun)),
         CountChange::TurnRound(to) => {
             return Ok(match changes.turn_round(seen, Some(to), deadline).await? {
-                TurnedRound::Now => (decision, Outcome::Begun),
-                TurnedRound::Before => refused(decision, Hindrance::Running),
-                TurnedRound::Overtaken => (decision, Outcome::Overtaken),
+                JobRevised::Now => (decision, Outcome::Begun),
+                JobRevised::Before => refused(decision, Hindrance::Running),
+                JobRevised::Overtaken => (decision, Outcome::Overtaken),
             });
         }
         CountChange::Shrink(_) if !fit_one_shard(directory.context(), deadline).await? => {

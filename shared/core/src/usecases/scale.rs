@@ -12,7 +12,7 @@ use crate::model::metadata::{CollectionMetadata, Phase};
 use crate::model::policy::{Hindrance, check_change};
 use crate::model::reshard::{Job, ServerTime};
 use crate::model::version::Generation;
-use crate::usecases::directory::{BeginOutcome, Changes, Directory, Known, TurnedRound};
+use crate::usecases::directory::{BeginOutcome, Changes, Directory, JobRevised, Known, PaceChange};
 use crate::usecases::main_table::fit_one_shard;
 
 /// How long a request that comes too soon waits at least before it is made again.
@@ -33,6 +33,19 @@ pub struct ScalingStatus {
     pub job: Option<Job>,
     /// How far it is.
     pub stage: Stage,
+    /// Until when nothing may happen, by DynamoDB's clock, if that is what it waits for.
+    pub waits_until: Option<ServerTime>,
+    /// DynamoDB's time of the reading.
+    pub now: ServerTime,
+}
+
+/// A change of a shard count that runs, or whose markers are being removed, and what it waits for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunningChange {
+    /// The collection.
+    pub metadata: CollectionMetadata,
+    /// How far its change is.
+    pub job: Job,
     /// Until when nothing may happen, by DynamoDB's clock, if that is what it waits for.
     pub waits_until: Option<ServerTime>,
     /// DynamoDB's time of the reading.
@@ -303,20 +316,67 @@ impl Scaler {
     ) -> Result<ScalingStatus, Error> {
         let known = self.directory.read_now(partition, deadline).await?;
         let (job, now) = self.directory.records().job(partition, deadline).await?;
-        let waits = self.directory.lease().waits();
-        // An operator's command sees as much as a rebalancer that has just begun.
-        let observed = Observation { now, unchanged_for: Duration::ZERO };
-        let step = job.as_ref().map(|job| next_step(&known.metadata, job, observed, waits));
+        let waits_until = job.as_ref().and_then(|job| self.waits_until(&known.metadata, job, now));
         Ok(ScalingStatus {
             stage: stage(&known.metadata, job.as_ref(), target),
             metadata: CollectionMetadata::clone(&known.metadata),
             job,
-            waits_until: match step {
-                Some(NextStep::Wait { until, .. }) => Some(until),
-                _ => None,
-            },
+            waits_until,
             now,
         })
+    }
+
+    /// How far the change of a collection is, whatever is cached; `None` where none runs.
+    pub async fn running(
+        &self,
+        partition: &PartitionKey,
+        deadline: Deadline,
+    ) -> Result<Option<RunningChange>, Error> {
+        let known = self.directory.read_now(partition, deadline).await?;
+        let (job, now) = self.directory.records().job(partition, deadline).await?;
+        let metadata = CollectionMetadata::clone(&known.metadata);
+        let job = job.filter(|_| metadata.needs_rebalancing());
+        Ok(job.map(|job| RunningChange {
+            waits_until: self.waits_until(&metadata, &job, now),
+            metadata,
+            job,
+            now,
+        }))
+    }
+
+    /// Changes how fast the change of a collection goes: whoever works on it knows with its next note, within seconds. Returns
+    /// whether one runs.
+    pub async fn set_pace(
+        &self,
+        partition: &PartitionKey,
+        pace: PaceChange,
+        deadline: Deadline,
+    ) -> Result<bool, Error> {
+        let mut attempts = self.directory.attempts(deadline);
+        loop {
+            let known = self.directory.read_now(partition, deadline).await?;
+            if !known.metadata.needs_rebalancing() {
+                return Ok(false);
+            }
+            match Changes::of(&self.directory).set_pace(&known.metadata, pace, deadline).await? {
+                JobRevised::Now | JobRevised::Before => return Ok(true),
+                JobRevised::Overtaken => attempts.pause(changed_meanwhile()).await?,
+            }
+        }
+    }
+
+    /// Until when nothing may happen. An operator's command sees as much as a rebalancer that has just begun.
+    fn waits_until(
+        &self,
+        metadata: &CollectionMetadata,
+        job: &Job,
+        now: ServerTime,
+    ) -> Option<ServerTime> {
+        let observed = Observation { now, unchanged_for: Duration::ZERO };
+        match next_step(metadata, job, observed, self.directory.lease().waits()) {
+            NextStep::Wait { until, .. } => Some(until),
+            _ => None,
+        }
     }
 
     async fn turn_round(
@@ -326,8 +386,8 @@ impl Scaler {
         deadline: Deadline,
     ) -> Result<RequestOutcome, Error> {
         Ok(match Changes::of(&self.directory).turn_round(metadata, then, deadline).await? {
-            TurnedRound::Now | TurnedRound::Before => RequestOutcome::accepted(metadata),
-            TurnedRound::Overtaken => RequestOutcome::Overtaken,
+            JobRevised::Now | JobRevised::Before => RequestOutcome::accepted(metadata),
+            JobRevised::Overtaken => RequestOutcome::Overtaken,
         })
     }
 

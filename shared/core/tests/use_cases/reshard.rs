@@ -9,8 +9,8 @@ use std::time::Duration;
 use dynashard_core::ports::{Clock, Consistency, StoreError};
 use dynashard_core::query::{PageBudget, Query, Strategy};
 use dynashard_core::{
-    Advance, Code, CollectionMetadata, Error, Generation, Job, Phase, Precondition, RequestDates,
-    Settings, StoredItem, Version, leases_end,
+    Advance, Code, CollectionMetadata, Error, Generation, Job, PaceChange, Phase, Precondition,
+    RequestDates, Settings, StoredItem, Version, leases_end,
 };
 use dynashard_keys::{Placement, ShardId};
 use dynashard_testkit::{Fault, Operation, Requests, block_on};
@@ -1129,4 +1129,63 @@ fn regression_a_note_of_unknown_fate_was_repeated_without_a_pause() {
     assert!(matches!(slice, Ok(Advance::Yielded | Advance::Waiting { .. })), "{slice:?}");
     let notes = world.store.attempts(Operation::JobSave);
     assert!(notes < 200, "{notes} in ten seconds");
+}
+
+fn set_pace(world: &World, pace: PaceChange) -> bool {
+    let set = block_on(world.scaler().set_pace(&partition(), pace, world.deadline()));
+    set.expect("the job is there, or nothing runs")
+}
+
+const PAUSED: PaceChange = PaceChange { paused: Some(true), mover_wcu: None };
+const RESUMED: PaceChange = PaceChange { paused: Some(false), mover_wcu: None };
+
+#[test]
+fn a_paused_change_moves_nothing_while_clients_go_on_and_ends_once_it_is_resumed() {
+    let world = world(Placement::Xxh64, 1);
+    for name in names() {
+        put(&world, &name, &name).expect("a put");
+    }
+    assert!(!set_pace(&world, PAUSED), "nothing runs");
+    scale(&world, 4).expect("it begins");
+    assert!(set_pace(&world, PAUSED));
+    assert!(job(&world).yielded, "the stream calls the next slice");
+    for _ in 0..3 {
+        let waits = advance(&world, LONG);
+        assert!(matches!(waits, Ok(Advance::Waiting { .. })), "{waits:?}");
+    }
+    assert!(matches!(metadata(&world).phase, Phase::Move { .. }), "new shards take writes");
+    assert_eq!(job(&world).items_moved, 0);
+    put(&world, "new", "new").expect("a put");
+    assert!(names().chain(["new".to_owned()]).eq(walk(&world, Strategy::Ordered, true)));
+    assert!(set_pace(&world, RESUMED));
+    // It is paused once more when all that is left is the removal of markers.
+    while metadata(&world).phase != Phase::Stable {
+        advance(&world, Duration::from_secs(9)).expect("it goes on");
+        world.clock.advance(Duration::from_secs(1));
+    }
+    assert!(set_pace(&world, PAUSED));
+    advance(&world, LONG).expect("it waits");
+    assert!(metadata(&world).cleanup_pending);
+    assert!(set_pace(&world, RESUMED));
+    let finished = advance(&world, LONG);
+    assert!(matches!(finished, Ok(Advance::Finished(_))), "{finished:?}");
+}
+
+#[test]
+fn a_running_change_goes_as_fast_as_its_operator_says() {
+    let world = world(Placement::Xxh64, 1);
+    for name in names() {
+        put(&world, &name, &name).expect("a put");
+    }
+    scale(&world, 4).expect("it begins");
+    let rate = |wcu| PaceChange { paused: None, mover_wcu: Some(wcu) };
+    // An item takes four units: one a second, after the leases have ended.
+    assert!(set_pace(&world, rate(Some(4))));
+    advance(&world, leases_end(LEASE) + Duration::from_secs(22)).expect("it goes on");
+    let moved = job(&world).items_moved;
+    assert!((5..=25).contains(&moved), "{moved} items in some twenty seconds");
+    assert_eq!(job(&world).mover_wcu, Some(4));
+    assert!(set_pace(&world, rate(None)));
+    let finished = advance(&world, LONG);
+    assert!(matches!(finished, Ok(Advance::Finished(_))), "{finished:?}");
 }

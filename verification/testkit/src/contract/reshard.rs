@@ -326,6 +326,8 @@ pub(super) fn job(partition: &PartitionKey, fixture: &impl Fixture) -> Job {
         marked: Some(ShardRange { first: ShardId::new(0), last: ShardId::new(65_535) }),
         items_moved: u64::MAX,
         unmovable: [((ShardId::new(3), sort_key(5, fixture)), "no such type".to_owned())].into(),
+        mover_wcu: Some(500),
+        paused: true,
         yielded: true,
     }
 }

@@ -69,6 +69,11 @@ pub struct Job {
     /// The items behind the scan that DynamoDB rejects at their new homes, by the shard in which each lies, and
     /// why: at most [`MAX_UNMOVABLE`] of them. While there are any, the reshard does not close.
     pub unmovable: BTreeMap<(ShardId, SortKey), String>,
+    /// The write units a second that this change alone may take for moving and for removing markers, if an operator has said so:
+    /// in place of [`Settings::mover_wcu`](crate::model::settings::Settings::mover_wcu).
+    pub mover_wcu: Option<u32>,
+    /// Whether an operator has paused it: nothing moves, and no markers go, until somebody resumes it.
+    pub paused: bool,
     /// Whether the controller that wrote this has stopped, so that the next slice may begin. The
     /// stream passes only such changes on.
     pub yielded: bool,
@@ -153,6 +158,8 @@ impl Job {
             },
             items_moved: 0,
             unmovable: BTreeMap::new(),
+            mover_wcu: None,
+            paused: false,
             yielded: false,
         })
     }
@@ -278,6 +285,7 @@ impl Job {
         // The close waits for replicas after the end of the closing scan.
         let after_scan = if self.closing { waits.before_close().as_secs() } else { 0 };
         let eta_secs = match (wait_secs, scan_secs) {
+            _ if self.paused => None,
             (Some(wait), Some(scan)) => Some(wait.max(scan.saturating_add(after_scan))),
             _ => None,
         };
@@ -332,7 +340,7 @@ pub struct Progress {
     pub percent_done: u32,
     /// When the reshard closes at the earliest, whatever there is to move.
     pub closes_not_before: Option<ServerTime>,
-    /// In how many seconds it closes, as far as can be told; `None` until the scan has come somewhere.
+    /// In how many seconds it closes, as far as can be told; `None` until the scan has come somewhere, and while it is paused.
     pub eta_secs: Option<u64>,
 }
 

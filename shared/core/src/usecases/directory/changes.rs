@@ -35,9 +35,18 @@ pub(crate) enum BeginOutcome {
     Overtaken,
 }
 
-/// What became of a request to turn a reshard round, or to take that back.
+/// What is to change about how fast a running change goes. What is `None` stays.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct PaceChange {
+    /// Whether it is paused.
+    pub paused: Option<bool>,
+    /// The write units a second that it may take, at least one, or `None` for what all changes may.
+    pub mover_wcu: Option<Option<u32>>,
+}
+
+/// What became of a request to change the job of a running change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum TurnedRound {
+pub(crate) enum JobRevised {
     /// The job says so now.
     Now,
     /// It said so before.
@@ -293,24 +302,51 @@ impl<'a> Changes<'a> {
         metadata: &CollectionMetadata,
         then: Option<ShardCount>,
         deadline: Deadline,
-    ) -> Result<TurnedRound, Error> {
+    ) -> Result<JobRevised, Error> {
+        self.revise_job(metadata, |job| Job { then, ..job.clone() }, deadline).await
+    }
+
+    /// Writes into the job of a running change how fast it may go, and has the stream call the next slice of it.
+    pub(crate) async fn set_pace(
+        self,
+        metadata: &CollectionMetadata,
+        pace: PaceChange,
+        deadline: Deadline,
+    ) -> Result<JobRevised, Error> {
+        let set = |job: &Job| {
+            let paused = pace.paused.unwrap_or(job.paused);
+            let mover_wcu = pace.mover_wcu.unwrap_or(job.mover_wcu);
+            let differs = (paused, mover_wcu) != (job.paused, job.mover_wcu);
+            Job { paused, mover_wcu, yielded: job.yielded || differs, ..job.clone() }
+        };
+        self.revise_job(metadata, set, deadline).await
+    }
+
+    /// Changes the job of a running change, if it still is that of this metadata.
+    async fn revise_job(
+        self,
+        metadata: &CollectionMetadata,
+        next: impl Fn(&Job) -> Job,
+        deadline: Deadline,
+    ) -> Result<JobRevised, Error> {
         let partition = &metadata.partition;
-        let turn = |job: Option<Job>| {
+        let revise = |job: Option<Job>| {
             let checked = job.as_ref().map(|job| self.directory.records().check(job));
             checked.unwrap_or(Ok(())).map_err(error_of)?;
             let Some(job) = job.filter(|job| job.generation == metadata.generation) else {
-                return Ok(Revision::Keep(TurnedRound::Overtaken));
+                return Ok(Revision::Keep(JobRevised::Overtaken));
             };
-            if job.then == then {
-                return Ok(Revision::Keep(TurnedRound::Before));
+            let next = next(&job);
+            if next == job {
+                return Ok(Revision::Keep(JobRevised::Before));
             }
-            let next = Job { then, rev: job.rev + 1, ..job.clone() };
+            let next = Job { rev: job.rev + 1, ..next };
             let change = Change::of_job(partition, Some(&job), Some(next));
-            Ok(Revision::commit(change, TurnedRound::Now))
+            Ok(Revision::commit(change, JobRevised::Now))
         };
         // The mover notes how far it is.
         let contended = "the job of the reshard kept changing; ask again";
-        self.directory.records().revise(partition, turn, contended, deadline).await
+        self.directory.records().revise(partition, revise, contended, deadline).await
     }
 
     /// Keeps what a change has published, and drops what is cached if it may not have, or if nobody may take

@@ -13,5 +13,6 @@ mod segments;
 mod settings;
 
 pub use cache::{Directory, Known};
-pub(crate) use changes::{BeginOutcome, Changes, TurnedRound};
+pub use changes::PaceChange;
+pub(crate) use changes::{BeginOutcome, Changes, JobRevised};
 pub use settings::RequestDates;

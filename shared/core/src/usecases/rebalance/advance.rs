@@ -85,6 +85,7 @@ impl Rebalancer {
             let outcome = match seen.metadata.reshard() {
                 Some(reshard)
                     if reshard.is_in_move
+                        && !job.paused
                         && !job.unmovable.is_empty()
                         && !std::mem::replace(&mut state.has_tried_again, true) =>
                 {
@@ -188,7 +189,8 @@ impl Rebalancer {
                 }
                 save_job(&self.directory, job, job.with_scan(closing, now), deadline).await
             }
-            NextStep::TryAgainLater => {
+            // Whoever resumes it has the stream call the next slice.
+            NextStep::TryAgainLater | NextStep::Paused => {
                 let until = ServerTime(now.0 + TRY_AGAIN_SECS);
                 Ok(StepOutcome::WaitsUntil(until))
             }

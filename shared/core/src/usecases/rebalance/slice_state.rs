@@ -91,7 +91,8 @@ impl SliceState {
         shards: &[ShardId],
     ) -> Share {
         let left = shards.iter().filter(|shard| !job.done.contains(shard)).count();
-        let share = work.share(settings, left);
+        let mover_wcu = job.mover_wcu.unwrap_or(settings.mover_wcu).max(1);
+        let share = work.share(settings, mover_wcu, left);
         self.wcu_each = share.wcu_each;
         share
     }
