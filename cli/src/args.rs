@@ -14,6 +14,7 @@ use serde::Serialize;
 use crate::console::{self, ConsoleArgs, LookArgs};
 use crate::operator;
 use crate::serve;
+use crate::shell;
 use crate::wrap::flowing;
 
 /// What `--version` prints: the version, and the commit if the build knew it.
@@ -94,6 +95,9 @@ pub(crate) enum Command {
     /// Have a collection go back to the shard count that it had before the change that runs.
     #[command(after_help = operator::reshards::CANCEL_EXAMPLES)]
     Cancel(operator::reshards::PauseArgs),
+    /// Show the hottest partition keys of a table, managed or not: what is refused most, and what is asked for most.
+    #[command(after_help = operator::top::EXAMPLES)]
+    Top(operator::top::TopArgs),
     /// Serve a page that shows the collections of a stack: what they are asked for, what their shards take, which
     /// changes run, what was decided and why, and what it costs.
     ///
@@ -157,6 +161,15 @@ pub(crate) enum Command {
     /// whether to shard at all.
     #[command(after_help = operator::plan::EXAMPLES)]
     Plan(operator::plan::PlanArgs),
+    /// Keep which stack commands are about that no flag names.
+    #[command(after_help = operator::place::EXAMPLES)]
+    Use(operator::place::UseArgs),
+    /// Print what a shell completes the commands and flags by.
+    #[command(after_help = shell::COMPLETIONS_EXAMPLES)]
+    Completions(shell::CompletionsArgs),
+    /// Write the manual pages of all commands.
+    #[command(after_help = shell::MAN_EXAMPLES)]
+    Man(shell::ManArgs),
     /// Try a load in virtual time under several strategies of sharding, side by side.
     ///
     /// Every write meets the partition model of the local stack, and the shard counts come from the decision that runs

@@ -6,6 +6,7 @@ mod streams;
 mod args;
 mod clock;
 mod console;
+mod context;
 mod demo;
 mod http;
 mod local;
@@ -16,6 +17,7 @@ mod project;
 #[cfg(test)]
 mod reference;
 mod serve;
+mod shell;
 mod signals;
 mod wrap;
 
@@ -23,6 +25,7 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use args::Command;
+use clap::error::ErrorKind;
 use streams::Unwritten;
 
 /// What ends a command early; one line for people.
@@ -30,7 +33,8 @@ type Failure = Box<dyn std::error::Error>;
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    let args = match args::parse(std::env::args_os()) {
+    let words = context::completed(&args::command(), std::env::args_os().collect());
+    let args = match args::parse(words) {
         Ok(args) => args,
         Err(told) => return tell(&told),
     };
@@ -42,6 +46,8 @@ async fn main() -> ExitCode {
     let result = match args.command {
         Command::Local(options) => local::run(options).await,
         Command::Demo(options) => demo::run(options).await,
+        Command::Completions(options) => shell::completions(&options).map_err(Failure::from),
+        Command::Man(options) => shell::man(&options).map_err(Failure::from),
         Command::Serve(options) => Box::pin(serve::run(options)).await,
         Command::Console(options) => Box::pin(console::run(options)).await,
         Command::Adopt(options) => return Box::pin(operator::adopt::run(options)).await,
@@ -55,6 +61,8 @@ async fn main() -> ExitCode {
         Command::Verify(options) => return Box::pin(operator::verify::run(options)).await,
         Command::Query(options) => return Box::pin(operator::query::run(options)).await,
         Command::Rotate(options) => return Box::pin(operator::rotate::run(options)).await,
+        Command::Top(options) => return Box::pin(operator::top::run(options)).await,
+        Command::Use(options) => return Box::pin(operator::place::run(options)).await,
         Command::Reshards(options) => return Box::pin(operator::reshards::run(options)).await,
         Command::Pause(options) => return Box::pin(operator::reshards::pause(options)).await,
         Command::Resume(options) => return Box::pin(operator::reshards::resume(options)).await,
@@ -80,6 +88,13 @@ fn tell(told: &clap::Error) -> ExitCode {
         return ExitCode::from(status);
     }
     let printed = told.print().and_then(|()| io::stdout().flush()).map_err(Unwritten);
+    if told.kind() == ErrorKind::MissingRequiredArgument
+        && told.to_string().contains("--main-table")
+    {
+        note!(
+            "A stack is named by --stack-name, by DYNASHARD_STACK_NAME, or once for all by `dynashard use`."
+        );
+    }
     match printed.err().filter(|error| !told.use_stderr() && !error.is_closed()) {
         Some(error) => {
             note!("dynashard: {error}");

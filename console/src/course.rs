@@ -206,6 +206,8 @@ mod tests {
             marked: None,
             items_moved: 0,
             unmovable: BTreeMap::new(),
+            mover_wcu: None,
+            paused: false,
             yielded: false,
         };
         (CollectionMetadata { phase: Phase::Move { from, to }, generation, ..stable }, job)

@@ -16,6 +16,7 @@ use dynashard_core::{
 use dynashard_keys::{Placement, Separator, ShardCount};
 
 use super::{Failure, shell};
+use crate::context::Context;
 
 /// `RebalanceFunction` pins the settings of a new stack when its schedule first calls it, if no request to
 /// `WriteFunction` comes before.
@@ -26,7 +27,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(500);
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Connection")]
 pub(crate) struct ConnectArgs {
-    /// The CloudFormation stack, from which the command takes the tables and the parameters.
+    /// The CloudFormation stack, from which the command takes the tables and the parameters. Without a flag, DYNASHARD_STACK_NAME
+    /// says it, or what `dynashard use` has kept.
     #[arg(long, value_name = "NAME", conflicts_with_all = ["main_table", "metadata_table"])]
     stack_name: Option<String>,
     /// The table of the items, instead of --stack-name. Under `dynashard local` it is `MainTable`.
@@ -111,6 +113,14 @@ pub(super) struct Connection {
 /// A connection whose settings are those that the stack has pinned, or that whoever writes by it pins.
 #[derive(Clone)]
 pub(super) struct PinnedConnection(Connection);
+
+impl CallerArgs {
+    /// These flags, to be kept.
+    pub(super) fn context(&self) -> Context {
+        let Self { profile, region, endpoint_url } = self.clone();
+        Context { profile, region, endpoint_url, ..Context::default() }
+    }
+}
 
 impl ConnectArgs {
     pub(super) async fn connect(&self) -> Result<Connection, Failure> {

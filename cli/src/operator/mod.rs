@@ -17,6 +17,7 @@ pub(crate) mod indexes;
 pub(crate) mod keys;
 mod output;
 mod patience;
+pub(crate) mod place;
 pub(crate) mod plan;
 mod planning;
 pub(crate) mod query;
@@ -28,6 +29,7 @@ mod series;
 pub(crate) mod settings;
 mod shell;
 pub(crate) mod simulate;
+pub(crate) mod top;
 pub(crate) mod verify;
 
 use std::time::Duration;

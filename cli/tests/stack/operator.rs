@@ -191,7 +191,7 @@ fn a_collection_is_scaled_and_holds_the_same_afterwards() {
 
 #[test]
 fn a_running_change_is_shown_paused_resumed_and_canceled() {
-    let stack = LocalStack::start(&[&SHORT[..], &["--set", "MoverWriteUnits=40"]].concat());
+    let stack = LocalStack::start(&SHORT);
     collection(&stack, "EWR", 1, 300);
     let ask = |command: &str, more: &[&str]| {
         on(&stack, &[&[command], more, &["--pk", "EWR", "--json"]].concat())
@@ -239,6 +239,65 @@ fn a_running_change_is_shown_paused_resumed_and_canceled() {
     assert_eq!(last.last()["number_of_shards"], 4, "{last:?}");
     let verified = on(&stack, &["verify", "--pk", "EWR", "--json"]);
     assert_eq!(verified.status, 0, "{verified:?}");
+}
+
+#[test]
+fn the_hottest_keys_of_a_table_are_shown_whoever_it_belongs_to() {
+    let limits = ["--partition-wcu", "20", "--burst-secs", "1", "--set", "ScalingMode=off"];
+    let stack = LocalStack::start(&limits);
+    let puts = (0..100).map(|n| json!({ "pk": "EWR", "sk": format!("{n:03}"), "item": {} }));
+    let answer = stack.json("POST", "/batch-write", &json!({ "puts": puts.collect::<Vec<_>>() }));
+    assert!(answer.body.contains("throttled"), "{answer:?}");
+    let cloudwatch = stack.ready["cloudwatch"].as_str().expect("an address");
+    let managed = on(&stack, &["top", "--cloudwatch-url", cloudwatch, "--json"]);
+    let first = &managed.lines()[0];
+    assert_eq!((&first["list"], &first["pk"]), (&json!("throttled"), &json!("EWR")), "{managed:?}");
+    assert!(first["hottest_sk"].is_string(), "{first}");
+    let any = ["top", "--table", "MainTable", "--endpoint-url", &stack.dynamodb];
+    let any = run(without_account(&[&any[..], &["--cloudwatch-url", cloudwatch]].concat()));
+    assert!(any.status == 0 && any.stdout.contains("EWR"), "{any:?}");
+    let off = on(&stack, &["top", "--cloudwatch-url", cloudwatch, "--main-table", "MetadataTable"]);
+    assert_eq!(off.status, 2, "a flag twice: {off:?}");
+    let off = ["top", "--table", "MetadataTable", "--endpoint-url", &stack.dynamodb];
+    let off = run(without_account(&[&off[..], &["--cloudwatch-url", cloudwatch]].concat()));
+    assert!(off.status == 1 && off.stderr.contains("insights_off"), "{off:?}");
+    let nowhere = on(&stack, &["top"]);
+    assert!(nowhere.stderr.contains("--cloudwatch-url"), "{nowhere:?}");
+}
+
+#[test]
+fn commands_are_about_what_was_kept_unless_they_are_told_otherwise() {
+    let stack = LocalStack::start(&SHORT);
+    let home = tempfile::tempdir().expect("a folder");
+    let said = |args: &[&str], variables: &[(&str, &str)]| {
+        let mut command = without_account(args);
+        command.env("XDG_CONFIG_HOME", home.path()).envs(variables.iter().copied());
+        run(command)
+    };
+    let none = said(&["reshards"], &[]);
+    assert_eq!(none.status, 2, "{none:?}");
+    assert!(none.stderr.contains("dynashard use"), "{none:?}");
+    let tables = ["--main-table", "MainTable", "--metadata-table", "MetadataTable"];
+    let endpoint = ["--endpoint-url", &stack.dynamodb];
+    let kept = said(&[&["use"], &tables[..], &endpoint].concat(), &[]);
+    assert_eq!(kept.status, 0, "{kept:?}");
+    assert_eq!(said(&["use", "--json"], &[]).last()["main_table"], "MainTable");
+    let running = said(&["reshards"], &[]);
+    assert_eq!(running.status, 0, "{running:?}");
+    let other = said(
+        &["reshards"],
+        &[("DYNASHARD_MAIN_TABLE", "no-table"), ("DYNASHARD_METADATA_TABLE", "x")],
+    );
+    assert!(other.status == 1 && other.stderr.contains("no-table"), "{other:?}");
+    // A stack that is not there is not kept.
+    let gone = said(&[&["use", "--stack-name", "gone"], &endpoint[..]].concat(), &[]);
+    assert_eq!((gone.status, said(&["reshards"], &[]).status), (1, 0), "{gone:?}");
+    assert_eq!(said(&["use", "--forget"], &[]).status, 0);
+    assert_eq!(said(&["reshards"], &[]).status, 2);
+    let file = home.path().join("dynashard").join("context.json");
+    std::fs::write(file, "{ not JSON").expect("a file");
+    let damaged = said(&[&["reshards"], &tables[..], &endpoint].concat(), &[]);
+    assert!(damaged.status == 0 && damaged.stderr.contains("passed over"), "{damaged:?}");
 }
 
 #[test]

@@ -7,6 +7,7 @@
 mod answer_watch;
 mod client;
 mod index_shards;
+mod insights;
 mod inspection;
 mod operator;
 mod pinned;
@@ -21,6 +22,7 @@ mod stack;
 mod usage;
 
 pub use index_shards::{lacking_shard, put_index_shard};
+pub use insights::{KeyInsights, KeyReport, RankedKey, Ranking};
 pub use inspection::{
     IndexState, Inspector, KeyAttribute, TableState, TrialRead, Unseen, schema_of,
 };

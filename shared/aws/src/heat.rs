@@ -12,10 +12,10 @@ use crate::error::of_watch;
 
 /// How the rules begin that DynamoDB makes for the most throttled partition keys; the table's name
 /// and a timestamp follow (Amazon DynamoDB Developer Guide, "How it works: Contributor Insights").
-const THROTTLED_PARTITION_KEYS: &str = "DynamoDBContributorInsights-PKT-";
+pub const THROTTLED_PARTITION_KEYS: &str = "DynamoDBContributorInsights-PKT-";
 
 /// How the rules begin for the most throttled items, by both keys.
-const THROTTLED_ITEMS: &str = "DynamoDBContributorInsights-SKT-";
+pub const THROTTLED_ITEMS: &str = "DynamoDBContributorInsights-SKT-";
 
 /// The contributors that are asked for: as many as a report has at most (Amazon CloudWatch API, `GetInsightRuleReport`). Throttled keys
 /// beyond them come up when these have grown. The cells of a counter are among them until it has enough.
@@ -136,7 +136,7 @@ impl HeatSource for CloudWatchHeat {
 }
 
 /// Of several rules that begin so, that with the latest timestamp: insights were turned off and on again.
-fn latest<'a>(rules: &'a [String], prefix: &str) -> Option<&'a str> {
+pub fn latest<'a>(rules: &'a [String], prefix: &str) -> Option<&'a str> {
     rules.iter().filter(|rule| rule.starts_with(prefix)).max().map(String::as_str)
 }
 

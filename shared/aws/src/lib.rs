@@ -11,7 +11,7 @@ pub mod capacity;
 pub mod client;
 pub mod clock;
 pub mod error;
-mod heat;
+pub mod heat;
 mod indexes;
 pub mod interceptors;
 mod items;

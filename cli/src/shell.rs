@@ -1,0 +1,55 @@
+//! `dynashard completions` and `dynashard man`: what a shell and a manual know of the commands.
+
+use std::fs;
+use std::io;
+use std::path::PathBuf;
+
+use clap_complete::Shell;
+
+use crate::args::command;
+use crate::streams::Unwritten;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct CompletionsArgs {
+    /// The shell.
+    #[arg(value_name = "SHELL")]
+    shell: Shell,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct ManArgs {
+    /// The directory, which is made if it is not there.
+    #[arg(value_name = "DIR")]
+    dir: PathBuf,
+}
+
+/// What follows the arguments of `completions` in `--help`.
+pub(crate) const COMPLETIONS_EXAMPLES: &str = "\
+Examples:
+  dynashard completions bash > ~/.local/share/bash-completion/completions/dynashard
+  dynashard completions zsh > ~/.zfunc/_dynashard
+  dynashard completions fish > ~/.config/fish/completions/dynashard.fish";
+
+/// What follows the arguments of `man` in `--help`.
+pub(crate) const MAN_EXAMPLES: &str = "\
+Examples:
+  dynashard man ~/.local/share/man/man1
+  man dynashard-scale";
+
+pub(crate) fn completions(args: &CompletionsArgs) -> Result<(), String> {
+    let mut script = Vec::new();
+    clap_complete::generate(args.shell, &mut command(), "dynashard", &mut script);
+    let mut stdout = io::stdout().lock();
+    let written = io::Write::write_all(&mut stdout, &script);
+    match written.and_then(|()| io::Write::flush(&mut stdout)).map_err(Unwritten) {
+        Err(error) if !error.is_closed() => Err(error.to_string()),
+        _ => Ok(()),
+    }
+}
+
+pub(crate) fn man(args: &ManArgs) -> Result<(), String> {
+    let written =
+        fs::create_dir_all(&args.dir).and_then(|()| clap_mangen::generate_to(command(), &args.dir));
+    written
+        .map_err(|error| format!("the pages cannot be written to {}: {error}", args.dir.display()))
+}
