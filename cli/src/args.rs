@@ -95,6 +95,9 @@ pub(crate) enum Command {
     /// Have a collection go back to the shard count that it had before the change that runs.
     #[command(after_help = operator::reshards::CANCEL_EXAMPLES)]
     Cancel(operator::reshards::PauseArgs),
+    /// Show a stack on one screen: its settings, the sharded collections, the changes that run, and the last decisions.
+    #[command(after_help = operator::status::EXAMPLES)]
+    Status(operator::status::StatusArgs),
     /// Show the hottest partition keys of a table, managed or not: what is refused most, and what is asked for most.
     #[command(after_help = operator::top::EXAMPLES)]
     Top(operator::top::TopArgs),

@@ -61,6 +61,7 @@ async fn main() -> ExitCode {
         Command::Verify(options) => return Box::pin(operator::verify::run(options)).await,
         Command::Query(options) => return Box::pin(operator::query::run(options)).await,
         Command::Rotate(options) => return Box::pin(operator::rotate::run(options)).await,
+        Command::Status(options) => return Box::pin(operator::status::run(options)).await,
         Command::Top(options) => return Box::pin(operator::top::run(options)).await,
         Command::Use(options) => return Box::pin(operator::place::run(options)).await,
         Command::Reshards(options) => return Box::pin(operator::reshards::run(options)).await,

@@ -29,6 +29,7 @@ mod series;
 pub(crate) mod settings;
 mod shell;
 pub(crate) mod simulate;
+pub(crate) mod status;
 pub(crate) mod top;
 pub(crate) mod verify;
 

@@ -14,7 +14,7 @@ use dynashard_core::{
 use dynashard_keys::PartitionKey;
 use serde::Serialize;
 
-use super::connect::{ConnectArgs, PinnedConnection, deadline};
+use super::connect::{ConnectArgs, Connection, deadline};
 use super::output::Output;
 use super::{Failure, partition_key, until_interrupted};
 use crate::numbers::float;
@@ -259,11 +259,12 @@ async fn go_back(args: &PauseArgs, output: &mut Output) -> Result<(), Failure> {
 }
 
 async fn show(args: &ReshardsArgs, output: &mut Output) -> Result<Ended, Failure> {
-    let connection = args.common.connect.connect().await?.until_pinned().await?;
-    let scaler = Scaler::new(connection.writing_directory());
+    let connection = args.common.connect.connect().await?;
     if let (Some(pk), Some(rate)) = (&args.pk, args.rate) {
+        let scaler = Scaler::new(connection.until_pinned().await?.writing_directory());
         set_pace(&scaler, pk, rate.pace()).await?;
     }
+    let scaler = Scaler::new(connection.directory());
     let view = View::of(&connection);
     let watching = async {
         let mut shown = Shown::default();
@@ -293,7 +294,7 @@ async fn show(args: &ReshardsArgs, output: &mut Output) -> Result<Ended, Failure
 }
 
 /// The change of this collection, or all that run.
-async fn running(
+pub(super) async fn running(
     scaler: &Scaler,
     pk: Option<&PartitionKey>,
 ) -> Result<Vec<RunningChange>, Failure> {
@@ -334,7 +335,7 @@ impl Shown {
         let redraws = watches && !output.is_json() && io::stdout().is_terminal();
         if let Some(first) = running.first().filter(|_| redraws) {
             // Trouble with stdout shows with the next line.
-            drop(streams::print(&format!("{CLEARED}at {} UTC:", time_of_day(first.now))));
+            drop(streams::print(&format!("{CLEARED}at {} UTC:", time_of_day(first.now.0))));
         }
         for change in running {
             let revision = (change.metadata.rev, change.job.rev);
@@ -347,7 +348,7 @@ impl Shown {
 }
 
 /// How changes are shown.
-struct View {
+pub(super) struct View {
     waits: Waits,
     /// What the stack lets a change take, where that is known.
     mover_wcu: Option<u32>,
@@ -355,7 +356,7 @@ struct View {
 
 /// A change, for machines.
 #[derive(Serialize)]
-struct ChangeJson<'a> {
+pub(super) struct ChangeJson<'a> {
     #[serde(flatten)]
     collection: CollectionView<'a>,
     /// Until when nothing may happen, in epoch seconds.
@@ -364,24 +365,28 @@ struct ChangeJson<'a> {
 }
 
 impl View {
-    fn of(connection: &PinnedConnection) -> Self {
+    pub(super) fn of(connection: &Connection) -> Self {
         let settings = &connection.place.settings;
         let mover_wcu = connection.stack_name.is_some().then_some(settings.mover_wcu);
         Self { waits: Waits::of(settings), mover_wcu }
     }
 
     fn print(&self, change: &RunningChange, output: &mut Output) {
-        let RunningChange { metadata, job, waits_until, now } = change;
-        output.json(&ChangeJson {
-            collection: CollectionView::with_progress(metadata, Some(job), self.waits, now.0),
-            waits_until: waits_until.map(|at| at.0),
-            next: steps(metadata, job).into_iter().map(Step::name).collect(),
-        });
+        output.json(&self.json(change));
         output.text(self.text(change));
     }
 
+    pub(super) fn json<'a>(&self, change: &'a RunningChange) -> ChangeJson<'a> {
+        let RunningChange { metadata, job, waits_until, now } = change;
+        ChangeJson {
+            collection: CollectionView::with_progress(metadata, Some(job), self.waits, now.0),
+            waits_until: waits_until.map(|at| at.0),
+            next: steps(metadata, job).into_iter().map(Step::name).collect(),
+        }
+    }
+
     /// A change in two lines, for people.
-    fn text(&self, change: &RunningChange) -> String {
+    pub(super) fn text(&self, change: &RunningChange) -> String {
         let RunningChange { metadata, job, waits_until, now } = change;
         let (pk, waits) = (&metadata.partition, self.waits);
         let mut parts = Vec::new();
@@ -479,8 +484,8 @@ fn steps(metadata: &CollectionMetadata, job: &Job) -> Vec<Step> {
 }
 
 /// Hours, minutes and seconds.
-fn time_of_day(at: ServerTime) -> String {
-    let secs = at.0 % 86_400;
+pub(super) fn time_of_day(epoch_secs: u64) -> String {
+    let secs = epoch_secs % 86_400;
     format!("{:02}:{:02}:{:02}", secs / 3_600, secs / 60 % 60, secs % 60)
 }
 

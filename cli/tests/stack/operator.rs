@@ -218,6 +218,12 @@ fn a_running_change_is_shown_paused_resumed_and_canceled() {
     while running().last()["state"] != "move" {}
     let scans = ["move", "last_scan", "close", "remove_markers"];
     assert_eq!(running().last()["next"], json!(scans));
+    let status = on(&stack, &["status", "--json"]);
+    let status = status.last();
+    assert_eq!(status["sharded"]["largest"][0], json!({ "pk": "EWR", "number_of_shards": 4 }));
+    assert_eq!(status["reshards"][0]["reshard"]["paused"], true, "{status}");
+    let shown = on(&stack, &["status"]);
+    assert!(shown.stdout.contains("PAUSED") && shown.stdout.contains("EWR 4"), "{shown:?}");
     let before = running().last()["reshard"]["items_moved"].clone();
     stack.put_all([json!({ "pk": "EWR", "sk": "new", "item": {} })]);
     assert_eq!(running().last()["reshard"]["items_moved"], before);
