@@ -4,7 +4,7 @@
 use std::env;
 use std::ffi::{OsStr, OsString};
 use std::fs;
-use std::io::{self, IsTerminal};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -31,16 +31,11 @@ pub(crate) struct Context {
 const PLACE: [&str; 3] = ["stack_name", "main_table", "metadata_table"];
 const CALLER: [&str; 3] = ["profile", "region", "endpoint_url"];
 
-/// The variables of the AWS configuration that say more than what was kept.
-const OF_AWS: [(&str, &[&str]); 2] = [
-    ("profile", &["AWS_PROFILE", "AWS_ACCESS_KEY_ID"]),
-    ("region", &["AWS_REGION", "AWS_DEFAULT_REGION"]),
-];
-
 impl Context {
     /// What was kept, if anything was.
     pub(crate) fn kept() -> io::Result<Option<Self>> {
-        let text = match fs::read_to_string(file()?) {
+        let Ok(file) = file() else { return Ok(None) };
+        let text = match fs::read_to_string(file) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(error),
@@ -95,76 +90,65 @@ fn file() -> io::Result<PathBuf> {
     Ok(folder.join("dynashard").join("context.json"))
 }
 
-/// The arguments of the command line, with those flags of the connection that it lacks and the environment has, or what was kept.
+/// The arguments of the command line, with the flags of the connection that the environment has, or with all that was kept.
+///
+/// What was kept is taken as a whole, or not at all: tables of one place must not be looked for in another.
 pub(crate) fn completed(command: &clap::Command, words: Vec<OsString>) -> Vec<OsString> {
-    let kept = || match Context::kept() {
-        Ok(kept) => kept.unwrap_or_default(),
-        Err(error) => {
-            note!(
-                "dynashard: what `dynashard use` has kept cannot be read, and is passed over: {error}"
-            );
-            Context::default()
-        }
+    let kept = || {
+        Context::kept().unwrap_or_else(|error| {
+            note!("dynashard: what `dynashard use` has kept cannot be read, and is passed over: {error}");
+            None
+        })
     };
-    let (words, is_kept) = completed_from(command, words, |name| env::var(name).ok(), kept);
-    if let Some(kept) = is_kept.filter(|_| io::stderr().is_terminal()) {
-        note!("dynashard: {kept}, as `dynashard use` has kept it");
+    let (words, kept) = completed_from(command, words, |name| env::var(name).ok(), kept);
+    if let Some(kept) = kept {
+        note!("dynashard: {}, as `dynashard use` has kept it", kept.flags());
     }
     words
 }
 
-/// Completes them, and says what of it was kept.
+/// Completes them, and returns what was kept if that was taken.
 fn completed_from(
     command: &clap::Command,
     mut words: Vec<OsString>,
     variable: impl Fn(&str) -> Option<String>,
-    kept: impl FnOnce() -> Context,
-) -> (Vec<OsString>, Option<String>) {
+    kept: impl FnOnce() -> Option<Context>,
+) -> (Vec<OsString>, Option<Context>) {
     let (mut command, mut at) = (command, 1);
     while let Some(named) = words.get(at).and_then(|word| command.find_subcommand(word)) {
         (command, at) = (named, at + 1);
     }
     let takes = |id: &str| command.get_arguments().any(|arg| arg.get_id() == id);
-    // `use` says what to keep.
-    if !takes("endpoint_url") || command.get_name() == "use" {
+    // Others have a stack or a server of another meaning, and `use` says what to keep.
+    if !PLACE.iter().chain(&CALLER).all(|id| takes(id)) || command.get_name() == "use" {
         return (words, None);
     }
     let given = words.split_off(at);
     let has = |id: &str| is_given(&given, &flag(id));
     let names_place = PLACE.iter().any(|id| has(id)) || names_another(command, &given);
-    let of_variable = |id: &str| {
+    let of_variable = |id: &'static str| {
         let value = variable(&format!("DYNASHARD_{}", id.to_ascii_uppercase()));
-        value.filter(|value| !value.is_empty())
+        value.filter(|value| !value.is_empty()).map(|value| (id, value))
     };
-    let place = |of: &dyn Fn(&str) -> Option<String>| {
-        let stack = of("stack_name").map(|name| vec![("stack_name", name)]);
-        let tables = || {
-            Some(vec![("main_table", of("main_table")?), ("metadata_table", of("metadata_table")?)])
-        };
-        stack.or_else(tables)
-    };
-    let needs_place = takes("stack_name") && !names_place;
-    let mut more = if needs_place { place(&of_variable) } else { None }.unwrap_or_default();
-    let needs_kept = needs_place && more.is_empty();
-    let kept = kept();
-    let mut of_kept = Vec::new();
-    if needs_kept {
-        let found = place(&|id| kept.of(id).map(str::to_owned)).unwrap_or_default();
-        of_kept.extend(found.iter().map(|(id, value)| format!("{} {value}", flag(id))));
-        more.extend(found);
+    let mut more = Vec::new();
+    if !names_place {
+        match of_variable("stack_name") {
+            Some(stack) => more.push(stack),
+            None => more.extend(PLACE.into_iter().filter_map(of_variable)),
+        }
     }
-    let says_where = CALLER.iter().any(|id| has(id) || of_variable(id).is_some());
-    for id in CALLER.into_iter().filter(|id| takes(id) && !has(id)) {
-        let of_aws = OF_AWS.iter().find(|(of, _)| *of == id).map_or(&[][..], |(_, names)| names);
-        let is_set = of_aws.iter().any(|name| variable(name).is_some());
-        let of_kept = || kept.of(id).filter(|_| !is_set && !says_where).map(str::to_owned);
-        more.extend(of_variable(id).or_else(of_kept).map(|value| (id, value)));
+    more.extend(CALLER.into_iter().filter(|id| !has(id)).filter_map(of_variable));
+    let is_told = names_place || !more.is_empty() || CALLER.iter().any(|id| has(id));
+    let kept = if is_told { None } else { kept() };
+    if let Some(kept) = &kept {
+        let named = PLACE.into_iter().chain(CALLER);
+        more.extend(named.filter_map(|id| Some((id, kept.of(id)?.to_owned()))));
     }
     for (id, value) in more {
         words.extend([OsString::from(flag(id)), value.into()]);
     }
     words.extend(given);
-    (words, (!of_kept.is_empty()).then(|| of_kept.join(" ")))
+    (words, kept)
 }
 
 /// Whether these words name other tables than those of a stack, such as a time series.
@@ -200,13 +184,14 @@ mod tests {
             found.map(|(_, value)| (*value).to_owned())
         };
         let command = crate::args::command();
-        let (words, _) = completed_from(&command, words, of, || kept.clone());
+        let (words, _) = completed_from(&command, words, of, || Some(kept.clone()));
         let words = words.iter().map(|word| word.to_string_lossy().into_owned());
         words.skip(1).collect::<Vec<_>>().join(" ")
     }
 
+    /// A profile of one account met the tables of another.
     #[test]
-    fn flags_come_before_variables_and_those_before_what_was_kept() {
+    fn regression_what_was_kept_was_mixed_with_what_was_told() {
         let kept = Context {
             stack_name: Some("prod".to_owned()),
             region: Some("eu-west-1".to_owned()),
@@ -214,42 +199,29 @@ mod tests {
         };
         let stack = [("DYNASHARD_STACK_NAME", "test")];
         let tables = [("DYNASHARD_MAIN_TABLE", "m"), ("DYNASHARD_METADATA_TABLE", "n")];
+        let region = [("DYNASHARD_REGION", "b")];
         for (words, variables, expected) in [
             ("d reshards", &[][..], "reshards --stack-name prod --region eu-west-1"),
-            ("d reshards", &stack, "reshards --stack-name test --region eu-west-1"),
-            (
-                "d reshards --json",
-                &tables,
-                "reshards --main-table m --metadata-table n --region eu-west-1 --json",
-            ),
-            ("d reshards --stack-name=a", &stack, "reshards --region eu-west-1 --stack-name=a"),
-            ("d reshards --region b", &[], "reshards --stack-name prod --region b"),
-            ("d reshards", &[("AWS_REGION", "b")], "reshards --stack-name prod"),
-            ("d query --series s --pk a", &stack, "query --region eu-west-1 --series s --pk a"),
-            ("d verify --max-shards 9", &[], "verify --region eu-west-1 --max-shards 9"),
-            // Whatever asks no tables is left as it is.
+            ("d reshards", &stack, "reshards --stack-name test"),
+            ("d reshards --json", &tables, "reshards --main-table m --metadata-table n --json"),
+            ("d reshards", &region, "reshards --region b"),
+            ("d reshards --stack-name=a", &region, "reshards --region b --stack-name=a"),
+            ("d reshards --stack-name=a", &stack, "reshards --stack-name=a"),
+            ("d reshards --region b", &[], "reshards --region b"),
+            ("d reshards --region b", &stack, "reshards --stack-name test --region b"),
+            ("d query --series s --pk a", &stack, "query --series s --pk a"),
+            ("d verify --max-shards 9", &[], "verify --max-shards 9"),
+            // Their flags have another meaning, or they ask no tables.
+            ("d adopt --table a", &stack, "adopt --table a"),
+            ("d adopt --table a", &tables, "adopt --table a"),
+            ("d rotate --series a", &region, "rotate --series a"),
             ("d plan --writes 9", &stack, "plan --writes 9"),
-            ("d keys shard --pk a", &stack, "keys shard --pk a"),
+            ("d keys locate --pk a", &stack, "keys locate --pk a"),
             ("d use --stack-name a", &stack, "use --stack-name a"),
             ("d nothing", &stack, "nothing"),
             ("d", &stack, ""),
         ] {
             assert_eq!(completed(words, variables, &kept), expected, "{words} {variables:?}");
         }
-    }
-
-    /// An operator who names a server or a region must not be sent to another one that was kept.
-    #[test]
-    fn who_says_where_is_not_sent_to_the_server_that_was_kept() {
-        let kept = Context {
-            endpoint_url: Some("http://127.0.0.1:8000".to_owned()),
-            main_table: Some("m".to_owned()),
-            metadata_table: Some("n".to_owned()),
-            ..Context::default()
-        };
-        let local = "--main-table m --metadata-table n --endpoint-url http://127.0.0.1:8000";
-        assert_eq!(completed("d verify --all", &[], &kept), format!("verify {local} --all"));
-        let named = completed("d verify --stack-name a --region b --all", &[], &kept);
-        assert_eq!(named, "verify --stack-name a --region b --all");
     }
 }

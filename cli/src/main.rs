@@ -46,8 +46,10 @@ async fn main() -> ExitCode {
     let result = match args.command {
         Command::Local(options) => local::run(options).await,
         Command::Demo(options) => demo::run(options).await,
-        Command::Completions(options) => shell::completions(&options).map_err(Failure::from),
-        Command::Man(options) => shell::man(&options).map_err(Failure::from),
+        Command::Completions(options) => {
+            shell::completions(&options, args::command()).map_err(Failure::from)
+        }
+        Command::Man(options) => shell::man(&options, args::command()).map_err(Failure::from),
         Command::Serve(options) => Box::pin(serve::run(options)).await,
         Command::Console(options) => Box::pin(console::run(options)).await,
         Command::Adopt(options) => return Box::pin(operator::adopt::run(options)).await,

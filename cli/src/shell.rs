@@ -4,9 +4,9 @@ use std::fs;
 use std::io;
 use std::path::PathBuf;
 
+use clap::Command;
 use clap_complete::Shell;
 
-use crate::args::command;
 use crate::streams::Unwritten;
 
 #[derive(Debug, clap::Args)]
@@ -36,9 +36,9 @@ Examples:
   dynashard man ~/.local/share/man/man1
   man dynashard-scale";
 
-pub(crate) fn completions(args: &CompletionsArgs) -> Result<(), String> {
+pub(crate) fn completions(args: &CompletionsArgs, mut command: Command) -> Result<(), String> {
     let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut command(), "dynashard", &mut script);
+    clap_complete::generate(args.shell, &mut command, "dynashard", &mut script);
     let mut stdout = io::stdout().lock();
     let written = io::Write::write_all(&mut stdout, &script);
     match written.and_then(|()| io::Write::flush(&mut stdout)).map_err(Unwritten) {
@@ -47,9 +47,9 @@ pub(crate) fn completions(args: &CompletionsArgs) -> Result<(), String> {
     }
 }
 
-pub(crate) fn man(args: &ManArgs) -> Result<(), String> {
+pub(crate) fn man(args: &ManArgs, command: Command) -> Result<(), String> {
     let written =
-        fs::create_dir_all(&args.dir).and_then(|()| clap_mangen::generate_to(command(), &args.dir));
+        fs::create_dir_all(&args.dir).and_then(|()| clap_mangen::generate_to(command, &args.dir));
     written
         .map_err(|error| format!("the pages cannot be written to {}: {error}", args.dir.display()))
 }

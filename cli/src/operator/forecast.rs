@@ -1,5 +1,7 @@
 //! `dynashard scale --dry-run`: what a change of a shard count would move, take and cost.
 
+use std::time::Duration;
+
 use dynashard_core::ports::Consistency;
 use dynashard_core::query::{PageBudget, Query, Strategy};
 use dynashard_core::{Fields, Phase, Settings, Waits, most_moves_per_sec};
@@ -29,18 +31,21 @@ pub(super) struct Forecast<'a> {
     pk: &'a str,
     from: u32,
     to: u32,
+    /// Whether the change moves items. Growth under `random` moves none.
+    #[serde(skip)]
+    moves: bool,
     /// How many items there are, and how that is known.
     items: u64,
     items_known_by: Known,
     items_to_move: u64,
-    /// For items of up to 1 KB, with their markers.
+    /// For items of up to 1 KB, with their markers and read replicas.
     write_units: u64,
     /// On demand.
     usd: f64,
-    /// How long moving takes at least.
-    move_secs: u64,
+    /// How long moving takes at least; `null` where clients leave nothing for it.
+    move_secs: Option<u64>,
     /// How long after its decision the change closes at the earliest.
-    close_secs: u64,
+    close_secs: Option<u64>,
 }
 
 /// How the number of items is known.
@@ -91,6 +96,7 @@ pub(super) async fn forecast(
     let usd = prices(None)?.write_unit;
     let forecast = Forecast::of(pk, [from, to], metadata.placement, items, known)
         .at(settings, rate, writes)
+        .with_replicas(settings.read_replicas)
         .for_dollars(usd);
     output.json(&forecast);
     output.text(forecast.text());
@@ -106,7 +112,6 @@ impl<'a> Forecast<'a> {
         items_known_by: Known,
     ) -> Self {
         let (least, most) = (from.min(to), from.max(to));
-        // Growth under `random` moves nothing, and where nothing changes nothing moves.
         let moves = from != to && (placement.is_calculated() || to < from);
         let share = 1.0 - f64::from(least.get()) / f64::from(most.get());
         let items_to_move = if moves { whole(float(items) * share) } else { 0 };
@@ -114,17 +119,18 @@ impl<'a> Forecast<'a> {
             pk: pk.as_str(),
             from: from.get(),
             to: to.get(),
+            moves,
             items,
             items_known_by,
             items_to_move,
             write_units: whole(float(items_to_move) * MOVE_WCU),
             usd: 0.0,
-            move_secs: 0,
-            close_secs: 0,
+            move_secs: Some(0),
+            close_secs: Some(0),
         }
     }
 
-    /// With times, where clients write so many units a second.
+    /// With times, where clients write so many units a second to the collection.
     fn at(self, settings: &Settings, rate: Option<u32>, writes: f64) -> Self {
         if self.from == self.to {
             return self;
@@ -132,24 +138,33 @@ impl<'a> Forecast<'a> {
         let settings =
             Settings { mover_wcu: rate.unwrap_or(settings.mover_wcu), ..settings.clone() };
         let waits = Waits::of(&settings);
-        let move_secs = if self.items_to_move == 0 {
-            0
-        } else {
-            let per_sec = most_moves_per_sec(&settings, self.from, self.to, writes);
-            whole((float(self.items_to_move) / per_sec).ceil())
-        };
-        let requests = if self.moves_nothing() { 0 } else { waits.request_lifetime.as_secs() };
-        let replicas = if self.moves_nothing() { 0 } else { waits.before_close().as_secs() };
-        let close_secs = waits.leases_end.as_secs() + move_secs.max(requests) + replicas;
+        let begins = secs(waits.leases_end);
+        if !self.moves {
+            return Self { close_secs: Some(begins), ..self };
+        }
+        let (from, to) = (f64::from(self.from), f64::from(self.to));
+        // What items come to is a part of the shards that take writes, but where it shrinks.
+        let of_destinations = if to > from { writes * (to - from) / to } else { writes };
+        let per_sec = most_moves_per_sec(&settings, self.from, self.to, of_destinations);
+        let secs_of_moves = (float(self.items_to_move) / per_sec).ceil();
+        let move_secs = secs_of_moves.is_finite().then(|| whole(secs_of_moves));
+        let old_requests = secs(waits.old_requests());
+        let close_secs = move_secs.map(|moves| {
+            let moves = moves.max(old_requests);
+            begins.saturating_add(moves).saturating_add(secs(waits.before_close()))
+        });
         Self { move_secs, close_secs, ..self }
+    }
+
+    /// Where each write of an item is written to so many read replicas, too: a plain write for each half of the move, and one for
+    /// the marker.
+    fn with_replicas(self, replicas: u32) -> Self {
+        let of_each = MOVE_WCU + f64::from(replicas) * 3.0;
+        Self { write_units: whole(float(self.items_to_move) * of_each), ..self }
     }
 
     fn for_dollars(self, write_unit: f64) -> Self {
         Self { usd: float(self.write_units) * write_unit, ..self }
-    }
-
-    fn moves_nothing(&self) -> bool {
-        self.items_to_move == 0 && self.items > 0
     }
 
     fn text(&self) -> String {
@@ -163,18 +178,25 @@ impl<'a> Forecast<'a> {
             Known::CountedInPart => "counted so far, and there are more: --items says how many",
             Known::ByLastChange => "about, by what its last change moved",
         };
-        let close = span(self.close_secs);
-        if self.moves_nothing() {
+        let close = self.close_secs.map(span);
+        if !self.moves {
             return format!(
-                "{pk}: {from} to {to} shards; none of its {items} items ({known}) moves, and the new shards are in use after {close}"
+                "{pk}: {from} to {to} shards; no item moves, and the new shards are in use after {}",
+                close.unwrap_or_default()
             );
         }
+        let time = match (self.move_secs.map(span), close) {
+            (Some(moves), Some(close)) => format!(
+                "{moves} of moves at least; the change closes {close} after it begins at the earliest, and meanwhile clients read and \
+                 write"
+            ),
+            _ => "clients ask for all that the shards take which items come to, so that moving them may take very long".to_owned(),
+        };
         format!(
             "{pk}: {from} to {to} shards; {items_to_move} of {items} items ({known}) move\n  \
              write units: {write_units} for items of up to 1 KB, {} USD on demand\n  \
-             time: {} of moves at least; the change closes {close} after it begins at the earliest, and meanwhile clients read and write",
-            number(*usd),
-            span(self.move_secs)
+             time: {time}",
+            number(*usd)
         )
     }
 }
@@ -209,6 +231,11 @@ async fn counted(
     }
 }
 
+/// Whole seconds, rounded up.
+fn secs(time: Duration) -> u64 {
+    whole(time.as_secs_f64().ceil())
+}
+
 fn whole(figure: f64) -> u64 {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a count")]
     let whole = figure.round().max(0.0) as u64;
@@ -231,14 +258,27 @@ mod tests {
         };
         let grown = of(1, 16, Placement::Xxh64);
         assert_eq!((grown.items_to_move, grown.write_units), (150_000, 750_000));
-        assert_eq!(grown.move_secs, 1_500, "100 items a second");
+        assert_eq!(grown.move_secs, Some(1_500), "100 items a second");
         assert!((grown.usd - 0.9375).abs() < 1e-9);
         assert!(grown.close_secs > grown.move_secs);
         assert_eq!(of(16, 4, Placement::Jump).items_to_move, 120_000);
         let random = of(1, 16, Placement::Random);
-        assert_eq!((random.items_to_move, random.move_secs), (0, 0));
-        assert!(random.close_secs < 60, "{random:?}");
+        assert_eq!((random.items_to_move, random.move_secs), (0, Some(0)));
+        assert!(random.close_secs < Some(60), "{random:?}");
         assert_eq!(of(16, 1, Placement::Random).items_to_move, 150_000);
         assert!(of(4, 4, Placement::Xxh64).text().contains("nothing would change"));
+        let replicated = grown.with_replicas(2).for_dollars(1.25e-6);
+        assert_eq!(replicated.write_units, 150_000 * 11);
+    }
+
+    /// It reckoned with no move a second, and the time of a release build was a few seconds.
+    #[test]
+    fn regression_a_forecast_beside_full_shards_overflowed() {
+        let pk = PartitionKey::new("EWR").expect("a key");
+        let counts = [2, 1].map(|n| ShardCount::new(n).expect("a count"));
+        let forecast = Forecast::of(&pk, counts, Placement::Xxh64, 1_000, Known::Told);
+        let forecast = forecast.at(&Settings::default(), None, 1_000.0);
+        assert_eq!((forecast.move_secs, forecast.close_secs), (None, None));
+        assert!(forecast.text().contains("very long"), "{}", forecast.text());
     }
 }

@@ -34,9 +34,10 @@ pub(crate) struct UseArgs {
 /// What follows the arguments in `--help`.
 pub(crate) const EXAMPLES: &str = "\
 What is kept is a file in the user's folder of configuration files: dynashard/context.json in $XDG_CONFIG_HOME, or in
-~/.config. A flag of a command comes before it, and so do the variables DYNASHARD_STACK_NAME, DYNASHARD_MAIN_TABLE,
-DYNASHARD_METADATA_TABLE, DYNASHARD_PROFILE, DYNASHARD_REGION and DYNASHARD_ENDPOINT_URL, and those of the aws CLI. On a
-terminal, each command says which tables it has from there.
+~/.config. It is taken as a whole, or not at all: whoever names a table, a profile, a region or a server by a flag, or by
+DYNASHARD_STACK_NAME, DYNASHARD_MAIN_TABLE, DYNASHARD_METADATA_TABLE, DYNASHARD_PROFILE, DYNASHARD_REGION or
+DYNASHARD_ENDPOINT_URL, gets nothing of it. A command that takes it says so on stderr. Keep the profile and the region, too, if
+the shell may have others. `adopt`, `rotate` and `serve` are told their tables.
 
 Exit status: 0 if it is kept, forgotten or shown; 1 if the stack is not there, or the file cannot be written.
 
@@ -68,6 +69,11 @@ async fn keep(args: &UseArgs, output: &mut Output) -> Result<(), Failure> {
     }
     let UseArgs { stack_name, main_table, metadata_table, caller, .. } = args;
     if stack_name.is_none() && main_table.is_none() {
+        if caller.context() != Context::default() {
+            let why =
+                "name what commands are about: --stack-name, or --main-table and --metadata-table";
+            return Err(Failure::bad_argument(why));
+        }
         let kept = Context::kept().map_err(unkept)?;
         output.json(&kept.clone().unwrap_or_default());
         output.text(match kept {

@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::io::{self, IsTerminal};
-use std::num::NonZeroU32;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use dynashard_api::view::CollectionView;
 use dynashard_core::ports::List;
 use dynashard_core::{
-    CollectionMetadata, Job, PaceChange, Phase, Progress, RunningChange, Scaler, ServerTime, Waits,
+    CollectionMetadata, Job, Kind, PaceChange, Phase, Progress, RunningChange, Scaler, ServerTime,
+    Waits,
 };
 use dynashard_keys::PartitionKey;
 use serde::Serialize;
@@ -92,7 +92,8 @@ Examples:
 pub(crate) const PAUSE_EXAMPLES: &str = "\
 From the next note of the mover on, within seconds, no item of the collection moves and no marker is removed. Its new shards take
 writes all the same, reads stay whole, and the collection cannot change its count again until the change has closed: a
-pause costs nothing but that, and reads that ask both homes. The alarm on the age of reshards stays on.
+pause costs nothing but that, and reads that ask both homes. The alarm on the age of reshards stays on. A change that moves
+nothing, or only waits for its close, goes on. Functions of before this command forget a pause: deploy first.
 
 Exit status: 0 if the change is paused; 1 if none runs, or it could not be; 130 after Ctrl-C.
 
@@ -112,7 +113,8 @@ Examples:
 /// What follows the arguments of `cancel` in `--help`.
 pub(crate) const CANCEL_EXAMPLES: &str = "\
 Writes go to the new shards from early on, so a change cannot just stop: it goes on to its end, and another one brings the items
-back. What was paused is resumed for that. `dynashard scale` with the new count takes it back.
+back. What was paused is resumed for that, and its rate stays. `dynashard scale` with the new count takes it back. Once the way back
+has begun, it is the change that runs, and `cancel` would turn that round.
 
 Exit status: 0 if the collection goes back to its old count; 1 if no change runs, or it cannot be turned round; 130 after
 Ctrl-C.
@@ -127,14 +129,17 @@ pub(super) enum Rate {
     /// What the stack allows.
     Default,
     /// Write units a second.
-    Units(NonZeroU32),
+    Units(u32),
 }
+
+/// What `MoverWriteUnits` is at least.
+const LEAST_RATE: u32 = 4;
 
 impl Rate {
     pub(super) fn units(self) -> Option<u32> {
         match self {
             Self::Default => None,
-            Self::Units(units) => Some(units.get()),
+            Self::Units(units) => Some(units),
         }
     }
 
@@ -147,9 +152,10 @@ impl Rate {
 pub(super) fn rate(text: &str) -> Result<Rate, String> {
     match (text, text.parse::<u32>()) {
         ("default", _) => Ok(Rate::Default),
-        (_, Ok(units)) => NonZeroU32::new(units).map(Rate::Units).ok_or_else(|| {
-            "a change that may take nothing stands still; `dynashard pause` says so".to_owned()
-        }),
+        (_, Ok(units)) if units >= LEAST_RATE => Ok(Rate::Units(units)),
+        (_, Ok(_)) => Err(format!(
+            "an item of 1 KB takes {LEAST_RATE} units to move, so a change with less stands still; `dynashard pause` halts one"
+        )),
         _ => Err("it is neither a whole number of write units a second nor `default`".to_owned()),
     }
 }
@@ -239,9 +245,14 @@ async fn go_back(args: &PauseArgs, output: &mut Output) -> Result<(), Failure> {
     let scaler = Scaler::new(connection.writing_directory());
     let directory = scaler.directory();
     let running = scaler.running(&args.pk, deadline(directory)).await?;
-    let metadata = running.ok_or_else(|| nothing_runs(&args.pk))?.metadata;
+    let running = running.ok_or_else(|| nothing_runs(&args.pk))?;
+    let RunningChange { metadata, job, .. } = &running;
     let from = match metadata.phase {
         Phase::Forward { from, .. } | Phase::Move { from, .. } => from,
+        Phase::Stable if job.then.is_some() => {
+            View::of(&connection).print(&running, output);
+            return Ok(());
+        }
         Phase::Stable => {
             let detail = format!(
                 "the change of {:?} to {} shards has closed, and only markers are removed; `dynashard scale` begins another one",
@@ -316,7 +327,13 @@ pub(super) async fn running(
     partitions.sort_unstable();
     let mut running = Vec::new();
     for partition in &partitions {
-        running.extend(scaler.running(partition, deadline(directory)).await?);
+        match scaler.running(partition, deadline(directory)).await {
+            // One that is damaged must not hide the others.
+            Err(error) if pk.is_none() && error.kind() == Kind::Data => {
+                note!("dynashard: passed over: {error}");
+            }
+            found => running.extend(found?),
+        }
     }
     Ok(running)
 }
@@ -473,13 +490,15 @@ fn steps(metadata: &CollectionMetadata, job: &Job) -> Vec<Step> {
         Phase::Forward { .. } => {
             vec![Step::TakeWrites, Step::Move, Step::LastScan, Step::Close]
         }
-        Phase::Move { .. } if job.closing => vec![Step::Close],
+        Phase::Move { .. } if job.closing && job.scanned.is_some() => vec![Step::Close],
+        Phase::Move { .. } if job.closing => vec![Step::LastScan, Step::Close],
         Phase::Move { .. } => vec![Step::Move, Step::LastScan, Step::Close],
         Phase::Stable => Vec::new(),
     };
+    // Another change begins before the markers of this one are removed, and then removes them, too.
+    steps.extend(job.then.map(|_| Step::GoBack));
     let leaves_markers = job.marked.is_some() || moves;
     steps.extend(leaves_markers.then_some(Step::RemoveMarkers));
-    steps.extend(job.then.map(|_| Step::GoBack));
     steps
 }
 

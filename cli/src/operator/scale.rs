@@ -252,7 +252,8 @@ impl Watch {
 
     /// Whether nothing has changed for a long time without a reason to wait. True once at most.
     fn has_stalled(&mut self, status: &ScalingStatus) -> bool {
-        let waits = status.waits_until.is_some_and(|until| status.now <= until);
+        let is_paused = status.job.as_ref().is_some_and(|job| job.paused);
+        let waits = is_paused || status.waits_until.is_some_and(|until| status.now <= until);
         if waits {
             self.since = Stopwatch::start();
         }
@@ -278,6 +279,7 @@ fn describe(status: &ScalingStatus, waits: Option<Waits>) -> String {
         parts.push(format!("{scan} {percent_done} % done"));
         parts.extend(eta_secs.map(|secs| format!("about {secs} s left")));
         parts.extend(job.then.map(|then| format!("then back to {then}")));
+        parts.extend(job.paused.then(|| "PAUSED, until `dynashard resume`".to_owned()));
     }
     let wait = waits_until.map(|ServerTime(until)| until.saturating_sub(now.0));
     parts.extend(wait.map(|secs| format!("waiting for {secs} s")));

@@ -68,7 +68,6 @@ pub(crate) async fn run(args: TopArgs) -> ExitCode {
     let mut output = Output::new(args.json);
     let status = match Box::pin(until_interrupted(top(&args, &mut output))).await {
         Ok(Some(())) => ExitCode::SUCCESS,
-        Ok(None) if args.watch => ExitCode::SUCCESS,
         Ok(None) => ExitCode::from(INTERRUPTED),
         Err(failure) => {
             output.failure(None, &failure);
@@ -88,11 +87,11 @@ async fn top(args: &TopArgs, output: &mut Output) -> Result<(), Failure> {
     // Of a table that is not managed every key is its own.
     let (insights, table, separator) = if let Some(table) = &args.table {
         let operator = args.connect.caller.connect().await?;
-        (operator.key_insights(cloudwatch, table), table.clone(), None)
+        (KeyInsights::of(&operator, cloudwatch, table), table.clone(), None)
     } else {
         let place = args.connect.connect().await?.place;
         let separator = place.settings.schema.separator;
-        let insights = place.operator.key_insights(cloudwatch, &place.main_table);
+        let insights = KeyInsights::of(&place.operator, cloudwatch, &place.main_table);
         (insights, place.main_table, Some(separator))
     };
     loop {

@@ -54,19 +54,17 @@ pub struct RankedKey {
     pub hottest: Option<(String, f64)>,
 }
 
-impl Operator {
+impl KeyInsights {
     /// The keys of a table, of CloudWatch or of the server at `endpoint`, a URL, that stands in for it.
-    pub fn key_insights(&self, endpoint: Option<&str>, table: &str) -> KeyInsights {
-        KeyInsights {
-            dynamodb: self.client.clone(),
-            cloudwatch: cloudwatch_at(endpoint, &self.config),
-            clock: self.clock(),
+    pub fn of(operator: &Operator, endpoint: Option<&str>, table: &str) -> Self {
+        Self {
+            dynamodb: operator.client.clone(),
+            cloudwatch: cloudwatch_at(endpoint, &operator.config),
+            clock: operator.clock(),
             table: table.to_owned(),
         }
     }
-}
 
-impl KeyInsights {
     /// The time by the clock of this machine, in epoch seconds.
     pub fn now_secs(&self) -> u64 {
         self.clock.now().wall.as_secs()

@@ -8,6 +8,7 @@ use bytes::Bytes;
 use dynashard_aws_operator::{RawAnswer, RawClient, RawError, RawRequest};
 use dynashard_core::{Deadline, Lease};
 use serde_json::Value;
+use tokio::task::JoinSet;
 
 use crate::call::{Answer, Call};
 use crate::document::Members;
@@ -129,14 +130,17 @@ impl Upstream {
     ) -> Result<(Answer, Members), RawError> {
         self.metrics.count_upstream(operation);
         let client = self.client.clone();
-        let reading = tokio::spawn(async move {
+        let mut reading = JoinSet::new();
+        reading.spawn(async move {
             let target = format!("{TARGET_PREFIX}{operation}");
             let request = RawRequest { target: &target, mark: (MARK, "1"), body, leases: vec![] };
             let answer = Answer::from(client.send(request).await?);
             let members = answer.members();
             Ok((answer, members))
         });
-        reading.await.unwrap_or_else(|ended| Err(RawError::NoAnswer(ended.to_string())))
+        // It ends with whoever waits for it.
+        let read = reading.join_next().await.expect("it was spawned");
+        read.unwrap_or_else(|ended| Err(RawError::NoAnswer(ended.to_string())))
     }
 
     /// The managed tables among these names.

@@ -4,7 +4,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use dynashard_core::{Code, Directory, Error, Kind, Rebalancer, RequestDates, Scaler, Sweep};
+use dynashard_core::{
+    Code, Directory, Error, Kind, PaceChange, Rebalancer, RequestDates, Scaler, Sweep,
+};
 use dynashard_keys::{ItemKey, PartitionKey, PhysicalPartitionKey};
 
 use crate::environment::Role;
@@ -48,6 +50,39 @@ pub(crate) async fn run(world: World) {
         let asked = world.call(&scaler, CREATION_TIME, ask).await;
         note(&world, "request a count", asked);
     }
+}
+
+/// Slows, pauses and resumes changes while everything goes on, and leaves none of them paused.
+pub(crate) async fn change_paces(world: World) {
+    let rest = || world.kernel.draw(|random| random.any_scale(world.scenario.longest_rest));
+    for _ in 0..world.scenario.scale_requests {
+        world.rest(rest()).await;
+        let (at, pace) = world.kernel.draw(|random| {
+            let rates = [None, Some(None), Some(Some(4)), Some(Some(400))];
+            let paused = [None, Some(true), Some(false)][random.index(3)];
+            let pace = PaceChange { paused, mover_wcu: rates[random.index(4)] };
+            (random.index(world.scenario.collections.len()), pace)
+        });
+        set_pace(&world, at, pace).await;
+    }
+    let resumed = PaceChange { paused: Some(false), mover_wcu: Some(None) };
+    for at in 0..world.scenario.collections.len() {
+        while !set_pace(&world, at, resumed).await {
+            world.rest(rest()).await;
+        }
+    }
+}
+
+/// Changes the pace of one collection's change, if one runs. Whether the command has ended well.
+async fn set_pace(world: &World, at: usize, pace: PaceChange) -> bool {
+    let scaler = world.start(Role::Function, Scaler::new);
+    let partition = world.scenario.collections[at].partition.clone();
+    let set = move |scaler: Arc<Scaler>, deadline| async move {
+        scaler.set_pace(&partition, pace, deadline).await
+    };
+    let reply = world.call(&scaler, CREATION_TIME, set).await;
+    world.kernel.trace(|| format!("sets the pace of collection {at} to {pace:?}: {reply:?}"));
+    matches!(reply, Reply::Answer(Ok(_)))
 }
 
 /// Changes T while everything goes on, and begins again whenever the command fails or is killed (protocol:

@@ -77,6 +77,7 @@ fn play(world: &World, executor: &mut Executor) {
         ends.push(kernel.spawn(world.outside, clients::run(world.clone())));
     }
     ends.push(kernel.spawn(world.outside, operators::run(world.clone())));
+    ends.push(kernel.spawn(world.outside, operators::change_paces(world.clone())));
     if let Some(dates) = world.scenario.next_dates {
         ends.push(kernel.spawn(world.outside, operators::change_dates(world.clone(), dates)));
     }

@@ -28,8 +28,9 @@ pub(crate) struct Heat {
     /// does not count. Clients that send batches, or wait for what is refused, ask for much in one second and for nothing in
     /// the next, so theirs is taken from all since the first batch.
     sized: Sized,
-    /// What was granted in each complete second in which more than now and then a write was refused.
-    granted_when_throttled: Vec<f64>,
+    /// What was granted in each complete second in which more than now and then a write was refused, with how many seconds ago
+    /// that was.
+    granted_when_throttled: Vec<(usize, f64)>,
     /// The units that clients wait for whose requests were refused.
     waiting: f64,
     /// The share of the hottest sort key, where environments can tell.
@@ -83,9 +84,9 @@ impl Heat {
         let settled = high.saturating_sub(1);
         let is_throttled = |m: &&Measures| refused(m, access) > 0.0;
         let was_throttled = complete.iter().skip(1).any(|before| is_throttled(&before));
-        let is_refused = |m: &&Measures| refused(m, access) > NOW_AND_THEN * granted(m, access);
-        let throttled = complete.iter().filter(is_refused);
-        let granted_when_throttled = throttled.map(|m| granted(m, access)).collect();
+        let is_refused = |m: &Measures| refused(m, access) > NOW_AND_THEN * granted(m, access);
+        let throttled = complete.iter().enumerate().filter(|(_, m)| is_refused(m));
+        let granted_when_throttled = throttled.map(|(ago, m)| (ago, granted(m, access))).collect();
         // What came first may have come in the middle of its second.
         rates.pop();
         let (sized_from, is_at_rest) = if last_high > high {
@@ -158,16 +159,18 @@ impl Heat {
         self.was_throttled && (is_full || self.is_full_at_times(capacity))
     }
 
-    /// Whether it is in more than one of these seconds. Clients that wait for some seconds before they repeat what was refused
-    /// ask for nothing meanwhile, so its mean is far below what its shards take.
+    /// Whether it was more than once. Clients that wait for some seconds before they repeat what was refused ask for nothing
+    /// meanwhile, so its mean is far below what its shards take. A single batch is over after seconds that follow each other.
     fn is_full_at_times(&self, capacity: f64) -> bool {
-        self.full_seconds(capacity) >= FULL_SECONDS
+        let mut full = self.full_seconds(capacity);
+        let newest = full.next();
+        newest.zip(full.last()).is_some_and(|(newest, oldest)| oldest >= newest + FULL_APART)
     }
 
-    /// In how many of these seconds it was granted about all that its shards take, and refused more.
-    pub(crate) fn full_seconds(&self, capacity: f64) -> usize {
+    /// How many seconds ago it was granted about all that its shards take, and refused more, the newest first.
+    pub(crate) fn full_seconds(&self, capacity: f64) -> impl Iterator<Item = usize> {
         let granted = self.granted_when_throttled.iter();
-        granted.filter(|granted| **granted >= FULL * capacity).count()
+        granted.filter(move |(_, granted)| *granted >= FULL * capacity).map(|(ago, _)| *ago)
     }
 
     /// Whether what is asked for is certainly more than a part of `capacity`, in units a second: the less
@@ -236,8 +239,8 @@ const MOST_OFF: f64 = 2.0;
 /// From which part of its capacity on a collection that is refused more has all that its shards take: while all of its
 /// clients wait, a part of that is lost.
 const FULL: f64 = 0.7;
-/// In how many of the seconds that are looked at a collection has to be full that is so at times.
-const FULL_SECONDS: usize = 2;
+/// How many seconds lie between the first and the last in which a collection was full that is so at times.
+const FULL_APART: usize = 2;
 /// A part of what is granted that may be refused where a shard is full by chance.
 const NOW_AND_THEN: f64 = 0.02;
 /// How many times its capacity a collection that was throttled has to be asked for to be believed after one second.

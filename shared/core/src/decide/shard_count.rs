@@ -282,8 +282,9 @@ fn throttled(
             Phase::Forward { .. } | Phase::Move { .. } => Some(Hindrance::Running),
         };
         // Beside a hot key it is refused although it is granted little.
-        let is_neighbour =
-            heat.is_long() && hindrance.is_none() && heat.full_seconds(figures.capacity) == 0;
+        let is_neighbour = heat.is_long()
+            && hindrance.is_none()
+            && heat.full_seconds(figures.capacity).next().is_none();
         let diagnosis =
             if is_neighbour { Diagnosis::Neighbour } else { Diagnosis::TooLittleEvidence };
         return Decision { hindrance, ..of(diagnosis) };

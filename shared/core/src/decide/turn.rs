@@ -123,6 +123,8 @@ impl Job {
         let room = share.side_by_side.saturating_sub(own.len() + held.len());
         if room == 0 || free.is_empty() || own.len() >= most {
             if !own.is_empty() {
+                // There may be more of them than go side by side since an operator has lowered the rate.
+                own.truncate(share.side_by_side.saturating_sub(held.len()).max(1));
                 return Turn::Work(own.into_iter().map(|shard| self.source(shard)).collect());
             }
             // Whoever is dead has not renewed any of its claims by then.

@@ -158,7 +158,8 @@ impl Job {
             },
             items_moved: 0,
             unmovable: BTreeMap::new(),
-            mover_wcu: None,
+            // The way back goes as fast as its operator has said.
+            mover_wcu: before.filter(|before| before.then == Some(to)).and_then(|of| of.mover_wcu),
             paused: false,
             yielded: false,
         })

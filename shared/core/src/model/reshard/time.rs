@@ -62,7 +62,7 @@ impl Waits {
 
     /// For how long after `move` was seen a request under the old layout may be executed: it may be signed for T', and lives
     /// for H. In whole seconds, as it is stored.
-    pub(crate) fn old_requests(&self) -> Duration {
+    pub fn old_requests(&self) -> Duration {
         let time = self.leases_end + self.request_lifetime;
         Duration::from_secs(time.as_secs() + u64::from(time.subsec_nanos() > 0))
     }

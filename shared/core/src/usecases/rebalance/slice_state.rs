@@ -42,6 +42,9 @@ pub(super) struct SliceState {
     looked: (ServerTime, Moment),
 }
 
+/// What moving an item of 1 KB takes: with less, a call that begins anew would never have saved up enough.
+const LEAST_MOVER_WCU: u32 = 4;
+
 impl SliceState {
     pub(super) fn new(worker: Worker, paces: Paces, now: Moment) -> Self {
         Self {
@@ -91,7 +94,7 @@ impl SliceState {
         shards: &[ShardId],
     ) -> Share {
         let left = shards.iter().filter(|shard| !job.done.contains(shard)).count();
-        let mover_wcu = job.mover_wcu.unwrap_or(settings.mover_wcu).max(1);
+        let mover_wcu = job.mover_wcu.unwrap_or(settings.mover_wcu).max(LEAST_MOVER_WCU);
         let share = work.share(settings, mover_wcu, left);
         self.wcu_each = share.wcu_each;
         share
