@@ -1,0 +1,133 @@
+"""Installs `dynashard` from each of the forms that infra/distribute.py makes, with a program that stands in for it.
+
+    python -m unittest discover --start-directory infra
+"""
+
+import hashlib
+import io
+import json
+import platform
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+import unittest
+from pathlib import Path
+
+import distribute
+
+VERSION = "1.2.3"
+URL = "https://example.com/v1.2.3"
+TARGETS = ["aarch64-unknown-linux-musl", "x86_64-unknown-linux-musl"]
+MACHINE = {"x86_64": "x86_64", "aarch64": "aarch64", "arm64": "aarch64"}[platform.machine()]
+OF_THIS_MACHINE = f"{MACHINE}-unknown-linux-musl"
+
+# Says its version, and what lies beside it, as the command finds it.
+PROGRAM = """#!/bin/sh
+case "$1" in
+  --version) echo "dynashard 1.2.3";;
+  completions) echo "completions of $2";;
+  man) echo page > "$2/dynashard.1";;
+  *) here="$(cd "$(dirname "$(readlink -f "$0")")" && pwd)"; ls "$here/../share/dynashard/functions"; exit 7;;
+esac
+"""
+
+
+def distributed(out: Path) -> list[str]:
+    programs = {}
+    for target in TARGETS:
+        folder = out / "built" / target
+        folder.mkdir(parents=True)
+        for name in (distribute.COMMAND, *distribute.FUNCTIONS):
+            (folder / name).write_text(PROGRAM)
+            (folder / name).chmod(0o755)
+        programs[target] = folder
+    return distribute.distribute(programs, VERSION, URL, out)
+
+
+class ADistribution(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(folder.cleanup)
+        cls.out = Path(folder.name)
+        cls.names = distributed(cls.out)
+
+    def assert_installed(self, command: Path):
+        said = subprocess.run([command, "--version"], capture_output=True, text=True, check=True).stdout
+        self.assertEqual(said, "dynashard 1.2.3\n")
+        found = subprocess.run([command, "demo"], capture_output=True, text=True, check=False)
+        self.assertEqual(found.stdout.split(), distribute.FUNCTIONS, "it finds its functions")
+        self.assertEqual(found.returncode, 7, "its exit status is that of the program")
+
+    def test_has_the_same_bytes_each_time(self):
+        with tempfile.TemporaryDirectory() as folder:
+            again = Path(folder)
+            self.assertEqual(distributed(again), self.names)
+            for name in self.names:
+                self.assertEqual((again / name).read_bytes(), (self.out / name).read_bytes(), name)
+        sums = dict(line.split("  ")[::-1] for line in (self.out / "SHA256SUMS").read_text().splitlines())
+        self.assertEqual(sorted([*sums, "SHA256SUMS"]), self.names)
+
+    def test_is_installed_from_an_archive(self):
+        with tempfile.TemporaryDirectory() as folder, tarfile.open(self.out / f"dynashard-{VERSION}-{OF_THIS_MACHINE}.tar.gz") as archive:
+            archive.extractall(folder, filter="data")
+            prefix = Path(folder) / f"dynashard-{VERSION}-{OF_THIS_MACHINE}"
+            self.assert_installed(prefix / "bin/dynashard")
+            for place in ("share/dynashard/template.yaml", "share/man/man1/dynashard.1", *distribute.COMPLETIONS.values()):
+                self.assertTrue((prefix / place).is_file(), place)
+
+    def test_is_installed_by_pip(self):
+        wheel = self.out / f"dynashard-{VERSION}-py3-none-{distribute.TARGETS[OF_THIS_MACHINE][0]}.whl"
+        with tempfile.TemporaryDirectory() as folder:
+            words = ["install", "--quiet", "--no-index", "--no-deps", "--ignore-installed", "--prefix", folder, str(wheel)]
+            subprocess.run([sys.executable, "-m", "pip", "--disable-pip-version-check", *words], check=True)
+            self.assert_installed(Path(folder) / "bin/dynashard")
+
+    def test_is_installed_by_npm(self):
+        of_platform = "-".join(distribute.TARGETS[OF_THIS_MACHINE][1])
+        packages = [str(self.out / name) for name in (f"dynashard-{of_platform}-{VERSION}.tgz", f"dynashard-{VERSION}.tgz")]
+        with tempfile.TemporaryDirectory() as folder:
+            subprocess.run(["npm", "install", "--silent", "--offline", "--no-audit", "--no-fund", *packages], cwd=folder, check=True)
+            self.assert_installed(Path(folder) / "node_modules/.bin/dynashard")
+            # As where npm is told to omit optional packages.
+            shutil.rmtree(Path(folder) / f"node_modules/dynashard-{of_platform}")
+            command = [Path(folder) / "node_modules/.bin/dynashard", "--version"]
+            alone = subprocess.run(command, capture_output=True, text=True, check=False)
+            self.assertEqual(alone.returncode, 1)
+            self.assertIn(f"package dynashard-{of_platform} is not installed", alone.stderr)
+
+    def test_has_a_formula_of_what_the_archives_are(self):
+        text = (self.out / "dynashard.rb").read_text()
+        for target in TARGETS:
+            name = f"dynashard-{VERSION}-{target}.tar.gz"
+            digest = hashlib.sha256((self.out / name).read_bytes()).hexdigest()
+            self.assertIn(f'url "{URL}/{name}"\n      sha256 "{digest}"', text)
+        self.assertNotIn("on_macos", text)
+
+    def test_has_an_image_whose_digests_are_right(self):
+        with tarfile.open(self.out / f"dynashard-{VERSION}-oci.tar") as archive:
+            content = {entry.name: archive.extractfile(entry).read() for entry in archive}
+        for name in (name for name in content if name.startswith("blobs/")):
+            self.assertEqual(hashlib.sha256(content[name]).hexdigest(), name.rsplit("/", 1)[1])
+
+        def blob(of: dict) -> bytes:
+            found = content[f"blobs/{of['digest'].replace(':', '/')}"]
+            self.assertEqual(len(found), of["size"])
+            return found
+
+        index = json.loads(blob(json.loads(content["index.json"])["manifests"][0]))
+        self.assertEqual([one["platform"]["architecture"] for one in index["manifests"]], ["amd64", "arm64"])
+        for one in index["manifests"]:
+            manifest = json.loads(blob(one))
+            config, layer = json.loads(blob(manifest["config"])), blob(manifest["layers"][0])
+            with tarfile.open(fileobj=io.BytesIO(layer)) as files:
+                self.assertTrue(files.getmember("usr/local/bin/dynashard").mode & 0o111)
+                self.assertTrue(files.getmember("tmp").isdir())
+                self.assertIn("etc/ssl/cert.pem", files.getnames())
+            self.assertEqual(config["config"]["Entrypoint"], ["/usr/local/bin/dynashard"])
+
+
+if __name__ == "__main__":
+    unittest.main()
