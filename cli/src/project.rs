@@ -48,7 +48,7 @@ const TEMPLATE: &str = "template.yaml";
 
 /// The folder of what was installed with this command: the template and the functions, so that nothing is compiled. `None` for a
 /// command that cargo has built.
-fn installed() -> Option<PathBuf> {
+pub(crate) fn installed() -> Option<PathBuf> {
     // A package manager may have made a link to it.
     let command = std::env::current_exe().ok()?.canonicalize().ok()?;
     let folder = command.parent()?.parent()?.join("share").join("dynashard");

@@ -11,6 +11,7 @@ use super::read_back::ReadBack;
 use super::simulated::{AbsorbedShare, COOLDOWN_OF_ONE_MORE};
 use crate::args::Through;
 use crate::numbers::float;
+use crate::project::installed;
 
 /// What the demo measured.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -216,15 +217,22 @@ impl fmt::Display for Summary {
             return write!(f, "Result    FAILED: what came back is not what was written");
         }
         writeln!(f, "Result    every flight came back once, in order and unchanged")?;
-        write!(f, "\n{NEXT}")
+        // A command that was installed is called by its name.
+        let command = if installed().is_some() { "dynashard" } else { "cargo run --release --" };
+        write!(f, "\nNext")?;
+        for (arguments, what) in NEXT {
+            write!(f, "\n  {:40}{what}", format!("{command} {arguments}"))?;
+        }
+        Ok(())
     }
 }
 
 /// What to try after the demo.
-const NEXT: &str = "\
-Next      cargo run --release -- demo --keep    the same, and its console stays up
-          cargo run --release -- local          the application, for requests of your own
-          cargo run --release -- simulate -h    a load of your own, in virtual time";
+const NEXT: [(&str, &str); 3] = [
+    ("demo --keep", "the same, and its console stays up"),
+    ("local", "the application, for requests of your own"),
+    ("simulate -h", "a load of your own, in virtual time"),
+];
 
 impl Summary {
     fn fmt_steady(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
