@@ -27,7 +27,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(500);
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Connection")]
 pub(crate) struct ConnectArgs {
-    /// The CloudFormation stack, from which the command takes the tables and the parameters. Without a flag, DYNASHARD_STACK_NAME
+    /// The CloudFormation stack, from which the command takes the tables and the parameters. Without a flag, `DYNASHARD_STACK_NAME`
     /// says it, or what `dynashard use` has kept.
     #[arg(long, value_name = "NAME", conflicts_with_all = ["main_table", "metadata_table"])]
     stack_name: Option<String>,

@@ -25,6 +25,17 @@ const PAGE: u32 = 1_000;
 /// The write units that moving an item of up to 1 KB takes, and removing its marker.
 const MOVE_WCU: f64 = 5.0;
 
+/// Whether a change is only to be forecast.
+#[derive(Debug, clap::Args)]
+pub(super) struct ForecastArgs {
+    /// Only say what the change would move, what it would take and cost, and how long.
+    #[arg(long, conflicts_with = "no_wait")]
+    pub(super) dry_run: bool,
+    /// With --dry-run: take the collection to have so many items. Otherwise its last change tells, or up to 100,000 are counted.
+    #[arg(long, value_name = "N", requires = "dry_run")]
+    pub(super) items: Option<u64>,
+}
+
 /// What a change would do.
 #[derive(Debug, PartialEq, Serialize)]
 pub(super) struct Forecast<'a> {

@@ -62,7 +62,7 @@ pub(crate) async fn run(args: UseArgs) -> ExitCode {
 
 async fn keep(args: &UseArgs, output: &mut Output) -> Result<(), Failure> {
     if args.forget {
-        Context::forget().map_err(unkept)?;
+        Context::forget().map_err(|error| unkept(&error))?;
         output.json(&Context::default());
         output.text("nothing is kept: each command is told its tables");
         return Ok(());
@@ -74,7 +74,7 @@ async fn keep(args: &UseArgs, output: &mut Output) -> Result<(), Failure> {
                 "name what commands are about: --stack-name, or --main-table and --metadata-table";
             return Err(Failure::bad_argument(why));
         }
-        let kept = Context::kept().map_err(unkept)?;
+        let kept = Context::kept().map_err(|error| unkept(&error))?;
         output.json(&kept.clone().unwrap_or_default());
         output.text(match kept {
             Some(kept) => kept.flags(),
@@ -97,7 +97,7 @@ async fn keep(args: &UseArgs, output: &mut Output) -> Result<(), Failure> {
         metadata_table: metadata_table.clone(),
         ..caller.context()
     };
-    let file = context.keep().map_err(unkept)?;
+    let file = context.keep().map_err(|error| unkept(&error))?;
     output.json(&context);
     output.text(format_args!(
         "commands are about {} from now on ({})",
@@ -107,7 +107,7 @@ async fn keep(args: &UseArgs, output: &mut Output) -> Result<(), Failure> {
     Ok(())
 }
 
-fn unkept(error: io::Error) -> Failure {
+fn unkept(error: &io::Error) -> Failure {
     Failure {
         code: "context_file",
         detail: format!("what `dynashard use` keeps is out of reach: {error}"),

@@ -214,7 +214,9 @@ async fn set(pk: PartitionKey, common: &Common, change: PaceChange) -> ExitCode 
         let view = View::of(&connection);
         // It may have ended since.
         let running = scaler.running(&pk, deadline(scaler.directory())).await?;
-        running.iter().for_each(|running| view.print(running, &mut output));
+        if let Some(running) = &running {
+            view.print(running, &mut output);
+        }
         Ok(())
     };
     let ended = Box::pin(until_interrupted(setting)).await;
@@ -265,7 +267,9 @@ async fn go_back(args: &PauseArgs, output: &mut Output) -> Result<(), Failure> {
     let resumed = PaceChange { paused: Some(false), ..PaceChange::default() };
     scaler.set_pace(&args.pk, resumed, deadline(directory)).await?;
     let running = scaler.running(&args.pk, deadline(directory)).await?;
-    running.iter().for_each(|running| View::of(&connection).print(running, output));
+    if let Some(running) = &running {
+        View::of(&connection).print(running, output);
+    }
     Ok(())
 }
 
@@ -295,7 +299,7 @@ async fn show(args: &ReshardsArgs, output: &mut Output) -> Result<Ended, Failure
     };
     match &args.pk {
         Some(pk) if !has_any => {
-            output.text(format_args!("{pk}: no change of its shard count runs"))
+            output.text(format_args!("{pk}: no change of its shard count runs"));
         }
         None if !has_any => output.text("no change of a shard count runs"),
         _ if args.watch => output.text("no change of a shard count runs any more"),

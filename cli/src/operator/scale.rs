@@ -11,7 +11,7 @@ use dynashard_core::{
 use dynashard_keys::{PartitionKey, ShardCount};
 
 use super::connect::{ConnectArgs, deadline};
-use super::forecast::forecast;
+use super::forecast::{ForecastArgs, forecast};
 use super::output::{Activity, Output};
 use super::reshards::{Rate, rate};
 use super::{Failure, INTERRUPTED, partition_key, signals};
@@ -39,12 +39,8 @@ pub(crate) struct ScaleArgs {
     /// (`MoverWriteUnits`).
     #[arg(long, value_name = "UNITS", value_parser = rate)]
     rate: Option<Rate>,
-    /// Only say what the change would move, what it would take and cost, and how long.
-    #[arg(long, conflicts_with = "no_wait")]
-    dry_run: bool,
-    /// With --dry-run: take the collection to have so many items. Otherwise its last change tells, or up to 100,000 are counted.
-    #[arg(long, value_name = "N", requires = "dry_run")]
-    items: Option<u64>,
+    #[command(flatten)]
+    forecast: ForecastArgs,
     /// Return once the change is accepted, and do not wait until it is complete.
     #[arg(long)]
     no_wait: bool,
@@ -85,9 +81,9 @@ async fn scale(args: &ScaleArgs, output: &mut Output) -> Result<ExitCode, Failur
     let shards = ShardCount::new(args.shards).map_err(dynashard_core::Error::from)?;
     let mut signals = signals()?;
     let connection = args.connect.connect().await?;
-    if args.dry_run {
+    if args.forecast.dry_run {
         let wanted = (shards, args.rate.and_then(Rate::units));
-        let said = forecast(&connection, &args.pk, wanted, args.items, output);
+        let said = forecast(&connection, &args.pk, wanted, args.forecast.items, output);
         let done = tokio::select! {
             said = Box::pin(said) => said.map(|()| ExitCode::SUCCESS),
             () = signals.received() => Ok(ExitCode::from(INTERRUPTED)),

@@ -74,6 +74,7 @@ struct Status<'a> {
 }
 
 #[derive(Serialize)]
+#[expect(clippy::struct_field_names, reason = "they are called as the parameters are")]
 struct Settings {
     lease_secs: u64,
     request_lifetime_secs: u64,
@@ -112,7 +113,9 @@ async fn status(args: &StatusArgs, output: &mut Output) -> Result<(), Failure> {
         1 => "changes    1 runs:".to_owned(),
         n => format!("changes    {n} run:"),
     });
-    changes.iter().for_each(|change| output.text(view.text(change)));
+    for change in &changes {
+        output.text(view.text(change));
+    }
     output.text(match decisions.len() {
         0 => "decisions  none in the last hour",
         _ => "decisions  the newest of the last hour:",
