@@ -292,10 +292,13 @@ fn commands_are_about_what_was_kept_unless_they_are_told_otherwise() {
     assert_eq!(said(&["use", "--json"], &[]).last()["main_table"], "MainTable");
     let running = said(&["reshards"], &[]);
     assert_eq!(running.status, 0, "{running:?}");
-    let other = said(
-        &["reshards"],
-        &[("DYNASHARD_MAIN_TABLE", "no-table"), ("DYNASHARD_METADATA_TABLE", "x")],
-    );
+    assert!(running.stderr.contains("as `dynashard use` has kept it"), "{running:?}");
+    // Of what was kept nothing is taken then: not the server either.
+    let other = [("DYNASHARD_MAIN_TABLE", "no-table"), ("DYNASHARD_METADATA_TABLE", "x")];
+    let elsewhere = said(&["reshards"], &other);
+    assert!(elsewhere.status == 1 && elsewhere.stderr.contains("region"), "{elsewhere:?}");
+    let here = [&other[..], &[("DYNASHARD_ENDPOINT_URL", stack.dynamodb.as_str())]].concat();
+    let other = said(&["reshards"], &here);
     assert!(other.status == 1 && other.stderr.contains("no-table"), "{other:?}");
     // A stack that is not there is not kept.
     let gone = said(&[&["use", "--stack-name", "gone"], &endpoint[..]].concat(), &[]);
@@ -304,8 +307,8 @@ fn commands_are_about_what_was_kept_unless_they_are_told_otherwise() {
     assert_eq!(said(&["reshards"], &[]).status, 2);
     let file = home.path().join("dynashard").join("context.json");
     std::fs::write(file, "{ not JSON").expect("a file");
-    let damaged = said(&[&["reshards"], &tables[..], &endpoint].concat(), &[]);
-    assert!(damaged.status == 0 && damaged.stderr.contains("passed over"), "{damaged:?}");
+    let damaged = said(&["reshards"], &[]);
+    assert!(damaged.status == 2 && damaged.stderr.contains("passed over"), "{damaged:?}");
 }
 
 #[test]
