@@ -33,6 +33,7 @@ pub(crate) mod status;
 pub(crate) mod top;
 pub(crate) mod verify;
 
+use std::process::ExitCode;
 use std::time::Duration;
 
 use dynashard_api::problem::Problem;
@@ -41,6 +42,7 @@ use dynashard_core::{Code, Error};
 use dynashard_keys::PartitionKey;
 use serde::Serialize;
 
+use self::output::Output;
 use crate::signals::{INTERRUPTED, TerminationSignals};
 
 pub(crate) use connect::settings_of;
@@ -102,6 +104,23 @@ async fn until_interrupted<T>(
         done = work => done.map(Some),
         () = signals.received() => Ok(None),
     }
+}
+
+/// Ends a command whose work was done, was interrupted, or has failed, which is reported.
+fn ended(
+    mut output: Output,
+    pk: Option<&PartitionKey>,
+    done: Result<Option<()>, Failure>,
+) -> ExitCode {
+    let status = match done {
+        Ok(Some(())) => ExitCode::SUCCESS,
+        Ok(None) => ExitCode::from(INTERRUPTED),
+        Err(failure) => {
+            output.failure(pk.map(PartitionKey::as_str), &failure);
+            ExitCode::FAILURE
+        }
+    };
+    output.end(status)
 }
 
 impl From<Error> for Failure {

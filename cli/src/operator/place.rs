@@ -7,7 +7,7 @@ use dynashard_aws_operator::Stack;
 
 use super::connect::{CallerArgs, table_of};
 use super::output::Output;
-use super::{Failure, until_interrupted};
+use super::{Failure, ended, until_interrupted};
 use crate::context::Context;
 
 #[derive(Debug, clap::Args)]
@@ -49,15 +49,8 @@ Examples:
 
 pub(crate) async fn run(args: UseArgs) -> ExitCode {
     let mut output = Output::new(args.json);
-    let status = match Box::pin(until_interrupted(keep(&args, &mut output))).await {
-        Ok(Some(())) => ExitCode::SUCCESS,
-        Ok(None) => ExitCode::from(super::INTERRUPTED),
-        Err(failure) => {
-            output.failure(None, &failure);
-            ExitCode::FAILURE
-        }
-    };
-    output.end(status)
+    let done = Box::pin(until_interrupted(keep(&args, &mut output))).await;
+    ended(output, None, done)
 }
 
 async fn keep(args: &UseArgs, output: &mut Output) -> Result<(), Failure> {

@@ -16,7 +16,7 @@ use serde::Serialize;
 
 use super::connect::{ConnectArgs, Connection, deadline};
 use super::output::Output;
-use super::{Failure, partition_key, until_interrupted};
+use super::{Failure, ended, partition_key, until_interrupted};
 use crate::numbers::float;
 use crate::streams;
 
@@ -163,7 +163,7 @@ pub(super) fn rate(text: &str) -> Result<Rate, String> {
 pub(crate) async fn run(args: ReshardsArgs) -> ExitCode {
     let mut output = Output::new(args.common.json);
     let shown = Box::pin(show(&args, &mut output)).await;
-    end(output, args.pk.as_ref(), shown)
+    ended(output, args.pk.as_ref(), shown)
 }
 
 pub(crate) async fn pause(args: PauseArgs) -> ExitCode {
@@ -179,29 +179,7 @@ pub(crate) async fn resume(args: ResumeArgs) -> ExitCode {
 pub(crate) async fn cancel(args: PauseArgs) -> ExitCode {
     let mut output = Output::new(args.common.json);
     let canceled = Box::pin(until_interrupted(go_back(&args, &mut output))).await;
-    end(
-        output,
-        Some(&args.pk),
-        canceled.map(|done| done.map_or(Ended::Interrupted, |()| Ended::Done)),
-    )
-}
-
-/// How a command ended that did not fail.
-enum Ended {
-    Done,
-    Interrupted,
-}
-
-fn end(mut output: Output, pk: Option<&PartitionKey>, ended: Result<Ended, Failure>) -> ExitCode {
-    let status = match ended {
-        Ok(Ended::Done) => ExitCode::SUCCESS,
-        Ok(Ended::Interrupted) => ExitCode::from(super::INTERRUPTED),
-        Err(failure) => {
-            output.failure(pk.map(PartitionKey::as_str), &failure);
-            ExitCode::FAILURE
-        }
-    };
-    output.end(status)
+    ended(output, Some(&args.pk), canceled)
 }
 
 /// Changes the pace of one change, and shows it.
@@ -219,8 +197,8 @@ async fn set(pk: PartitionKey, common: &Common, change: PaceChange) -> ExitCode 
         }
         Ok(())
     };
-    let ended = Box::pin(until_interrupted(setting)).await;
-    end(output, Some(&pk), ended.map(|done| done.map_or(Ended::Interrupted, |()| Ended::Done)))
+    let set = Box::pin(until_interrupted(setting)).await;
+    ended(output, Some(&pk), set)
 }
 
 /// Changes the pace of the change that runs.
@@ -273,7 +251,7 @@ async fn go_back(args: &PauseArgs, output: &mut Output) -> Result<(), Failure> {
     Ok(())
 }
 
-async fn show(args: &ReshardsArgs, output: &mut Output) -> Result<Ended, Failure> {
+async fn show(args: &ReshardsArgs, output: &mut Output) -> Result<Option<()>, Failure> {
     let connection = args.common.connect.connect().await?;
     if let (Some(pk), Some(rate)) = (&args.pk, args.rate) {
         let scaler = Scaler::new(connection.until_pinned().await?.writing_directory());
@@ -295,7 +273,7 @@ async fn show(args: &ReshardsArgs, output: &mut Output) -> Result<Ended, Failure
         Ok(shown.has_any)
     };
     let Some(has_any) = until_interrupted(watching).await? else {
-        return Ok(Ended::Interrupted);
+        return Ok(None);
     };
     match &args.pk {
         Some(pk) if !has_any => {
@@ -305,7 +283,7 @@ async fn show(args: &ReshardsArgs, output: &mut Output) -> Result<Ended, Failure
         _ if args.watch => output.text("no change of a shard count runs any more"),
         _ => {}
     }
-    Ok(Ended::Done)
+    Ok(Some(()))
 }
 
 /// The change of this collection, or all that run.

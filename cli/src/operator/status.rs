@@ -13,7 +13,7 @@ use serde::Serialize;
 use super::connect::{ConnectArgs, Connection, deadline};
 use super::output::Output;
 use super::reshards::{ChangeJson, View, running, time_of_day};
-use super::{Failure, INTERRUPTED, until_interrupted};
+use super::{Failure, ended, until_interrupted};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct StatusArgs {
@@ -48,15 +48,8 @@ const DECISIONS: usize = 5;
 
 pub(crate) async fn run(args: StatusArgs) -> ExitCode {
     let mut output = Output::new(args.json);
-    let status = match Box::pin(until_interrupted(status(&args, &mut output))).await {
-        Ok(Some(())) => ExitCode::SUCCESS,
-        Ok(None) => ExitCode::from(INTERRUPTED),
-        Err(failure) => {
-            output.failure(None, &failure);
-            ExitCode::FAILURE
-        }
-    };
-    output.end(status)
+    let done = Box::pin(until_interrupted(status(&args, &mut output))).await;
+    ended(output, None, done)
 }
 
 #[derive(Serialize)]

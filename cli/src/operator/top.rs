@@ -14,7 +14,7 @@ use serde::Serialize;
 use super::connect::ConnectArgs;
 use super::output::Output;
 use super::patience::patiently;
-use super::{Failure, INTERRUPTED, until_interrupted};
+use super::{Failure, ended, until_interrupted};
 
 /// The seconds of a datapoint of Contributor Insights.
 const PERIOD_SECS: u32 = 60;
@@ -66,15 +66,8 @@ const LOOK_EVERY: Duration = Duration::from_secs(10);
 
 pub(crate) async fn run(args: TopArgs) -> ExitCode {
     let mut output = Output::new(args.json);
-    let status = match Box::pin(until_interrupted(top(&args, &mut output))).await {
-        Ok(Some(())) => ExitCode::SUCCESS,
-        Ok(None) => ExitCode::from(INTERRUPTED),
-        Err(failure) => {
-            output.failure(None, &failure);
-            ExitCode::FAILURE
-        }
-    };
-    output.end(status)
+    let done = Box::pin(until_interrupted(top(&args, &mut output))).await;
+    ended(output, None, done)
 }
 
 async fn top(args: &TopArgs, output: &mut Output) -> Result<(), Failure> {
