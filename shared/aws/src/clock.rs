@@ -74,12 +74,19 @@ pub struct Clocks {
     pub wall: Duration,
 }
 
+/// The clock that goes on while the system sleeps. On macOS that is the monotonic one, and what is frozen there shows by the wall
+/// clock alone.
+#[cfg(target_vendor = "apple")]
+const SINCE_BOOT: ClockId = ClockId::Monotonic;
+#[cfg(not(target_vendor = "apple"))]
+const SINCE_BOOT: ClockId = ClockId::Boottime;
+
 impl Clocks {
     /// What they say now.
     pub fn now() -> Self {
         Self {
             monotonic: read(ClockId::Monotonic),
-            boot: read(ClockId::Boottime),
+            boot: read(SINCE_BOOT),
             wall: read(ClockId::Realtime),
         }
     }
