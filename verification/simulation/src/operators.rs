@@ -17,6 +17,9 @@ use crate::world::{Process, Reply, World};
 /// What an operator may be given, whatever he asks for.
 const CREATION_TIME: Duration = Duration::from_secs(10);
 
+/// No request is executed so long after it was sent.
+const LONGEST_REQUEST: Duration = Duration::from_mins(1);
+
 /// More than a change of T waits for.
 const COMMAND_TIME: Duration = Duration::from_mins(1);
 
@@ -65,6 +68,8 @@ pub(crate) async fn change_paces(world: World) {
         });
         set_pace(&world, at, pace).await;
     }
+    // A command that was killed may have sent a pause, which is executed for so long.
+    world.rest(LONGEST_REQUEST).await;
     let resumed = PaceChange { paused: Some(false), mover_wcu: Some(None) };
     for at in 0..world.scenario.collections.len() {
         while !set_pace(&world, at, resumed).await {
