@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Make what `dynashard` is installed from, out of built programs: archives, a wheel and an npm package for each target, a
-Homebrew formula, and an OCI image.
+Homebrew formula, an OCI image, and Lambda layers with the endpoint.
 
     python infra/distribute.py --target x86_64-unknown-linux-musl --target aarch64-unknown-linux-musl --url URL [--out DIR]
     python infra/distribute.py --target x86_64-unknown-linux-musl --built target --url URL
@@ -33,6 +33,9 @@ SUMMARY = "Spreads a hot DynamoDB partition key over shards, and reads it back i
 LICENCE = "MIT OR Apache-2.0"
 COMMAND = "dynashard"
 FUNCTIONS = [f"dynashard-{name}" for name in ("read", "rebalance", "scale", "write")]
+EXTENSION = "dynashard-extension"
+# Lambda fetches a layer before the first event of an environment, so a larger one begins later.
+MOST_LAYER_BYTES = 6_000_000
 COMPLETIONS = {
     "bash": "share/bash-completion/completions/dynashard",
     "zsh": "share/zsh/site-functions/_dynashard",
@@ -46,7 +49,11 @@ TARGETS = {
     "aarch64-unknown-linux-musl": ("manylinux2014_aarch64.musllinux_1_1_aarch64", ("linux", "arm64"), ("linux", "arm")),
     "x86_64-apple-darwin": ("macosx_11_0_x86_64", ("darwin", "x64"), ("macos", "intel")),
     "aarch64-apple-darwin": ("macosx_11_0_arm64", ("darwin", "arm64"), ("macos", "arm")),
+    # Homebrew is not for Windows.
+    "x86_64-pc-windows-msvc": ("win_amd64", ("win32", "x64"), ("windows", "")),
 }
+# By which Lambda knows the processors of a layer.
+LAMBDA_ARCHITECTURES = {"x86_64-unknown-linux-musl": "x86_64", "aarch64-unknown-linux-musl": "arm64"}
 OCI_ARCHITECTURES = {"x86_64-unknown-linux-musl": "amd64", "aarch64-unknown-linux-musl": "arm64"}
 # The first moment that a zip can hold.
 TIME = (1980, 1, 1, 0, 0, 0)
@@ -80,16 +87,21 @@ def main() -> int:
 
 def distribute(programs: dict[str, Path], version: str, url: str, out: Path) -> list[str]:
     """Writes everything for the programs of these folders, by target, and SHA256SUMS. Returns the names."""
-    shared = shared_files(next(folder for folder in programs.values() if runs(folder / COMMAND)))
+    commands = (folder / program(COMMAND, target) for target, folder in programs.items())
+    shared = shared_files(next(command for command in commands if runs(command)))
     written: dict[str, bytes] = {}
     archives, layers = {}, {}
     for target, folder in programs.items():
-        files = files_of(folder) | shared
+        files = files_of(folder, target) | shared
         name = f"{COMMAND}-{version}-{target}"
-        archives[target] = (f"{name}.tar.gz", tarball(files, f"{name}/"))
+        if is_windows(target):
+            archives[target] = (f"{name}.zip", zip_of({f"{name}/{place}": of for place, of in files.items()}))
+        else:
+            archives[target] = (f"{name}.tar.gz", tarball(files, f"{name}/"))
         written |= dict([archives[target], wheel(files, version, target), npm_package(files, version, target)])
         if target in OCI_ARCHITECTURES:
-            layers[OCI_ARCHITECTURES[target]] = files
+            layers[OCI_ARCHITECTURES[target]] = {f"usr/local/{place}": of for place, of in files.items()}
+            written |= dict([lambda_layer(folder / EXTENSION, version, target)])
     written |= dict([npm_launcher(version, list(programs)), formula(archives, version, url)])
     if layers:
         written |= dict([image(layers, version)])
@@ -102,7 +114,8 @@ def distribute(programs: dict[str, Path], version: str, url: str, out: Path) -> 
 
 def build(target: str) -> Path:
     """Builds the command and the functions for a target, and returns their folder."""
-    environment = dict(os.environ)
+    # The names of functions are a quarter of a program, and a layer is fetched before an environment starts.
+    environment = os.environ | {"CARGO_PROFILE_RELEASE_STRIP": "symbols"}
     if target.endswith("-linux-musl"):
         zig = f"{target.split('-')[0]}-linux-musl"
         tools = Path(tempfile.mkdtemp(prefix="dynashard-tools-"))
@@ -115,8 +128,10 @@ def build(target: str) -> Path:
         name = target.replace("-", "_")
         environment |= {f"CC_{name}": str(tools / "cc"), f"AR_{name}": str(tools / "ar"),
                         f"CARGO_TARGET_{name.upper()}_LINKER": "rust-lld"}
-    binaries = [word for binary in (COMMAND, *FUNCTIONS) for word in ("--bin", binary)]
-    subprocess.run(["cargo", "build", "--release", "--locked", "--target", target, *binaries], cwd=ROOT, env=environment, check=True)
+    # Lambda alone runs the extension.
+    extension = [EXTENSION] if target in LAMBDA_ARCHITECTURES else []
+    packages = [word for package in (f"{COMMAND}-cli", *FUNCTIONS, *extension) for word in ("--package", package)]
+    subprocess.run(["cargo", "build", "--release", "--locked", "--target", target, *packages], cwd=ROOT, env=environment, check=True)
     return ROOT / "target" / target / "release"
 
 
@@ -128,15 +143,24 @@ def runs(command: Path) -> bool:
         return False
 
 
-def files_of(folder: Path) -> Files:
+def is_windows(target: str) -> bool:
+    return "windows" in target
+
+
+def program(name: str, target: str) -> str:
+    """The name of a program's file."""
+    return f"{name}.exe" if is_windows(target) else name
+
+
+def files_of(folder: Path, target: str) -> Files:
     """The programs of a folder, where an installation has them."""
-    places = {f"bin/{COMMAND}": COMMAND} | {f"share/dynashard/functions/{name}": name for name in FUNCTIONS}
-    return {place: ((folder / name).read_bytes(), True) for place, name in places.items()}
+    places = {f"bin/{program(COMMAND, target)}": COMMAND}
+    places |= {f"share/dynashard/functions/{program(name, target)}": name for name in FUNCTIONS}
+    return {place: ((folder / program(name, target)).read_bytes(), True) for place, name in places.items()}
 
 
-def shared_files(folder: Path) -> Files:
+def shared_files(command: Path) -> Files:
     """What is the same for all targets, some of it written by the command itself."""
-    command = folder / COMMAND
     texts = {"share/dynashard/template.yaml": "template.yaml", "share/doc/dynashard/README.md": "README.md",
              "share/doc/dynashard/LICENSE-MIT": "LICENSE-MIT", "share/doc/dynashard/LICENSE-APACHE": "LICENSE-APACHE"}
     files = {place: (ROOT / name).read_bytes() for place, name in texts.items()}
@@ -191,14 +215,28 @@ def wheel(files: Files, version: str, target: str) -> tuple[str, bytes]:
         rows.writerow([place, f"sha256={digest}", len(content)])
     rows.writerow([f"{info}/RECORD", "", ""])
     entries[f"{info}/RECORD"] = (record.getvalue().encode(), False)
+    return f"{COMMAND}-{version}-py3-none-{tags}.whl", zip_of(entries)
+
+
+def lambda_layer(extension: Path, version: str, target: str) -> tuple[str, bytes]:
+    """A layer with the endpoint as an extension, which registers by the name of its file. It is static, so that it runs beside
+    functions of any runtime."""
+    content = zip_of({f"extensions/{COMMAND}": (extension.read_bytes(), True)})
+    if len(content) > MOST_LAYER_BYTES:
+        raise SystemExit(f"the layer for {target} has {len(content)} bytes, more than {MOST_LAYER_BYTES}")
+    return f"{COMMAND}-layer-{version}-{LAMBDA_ARCHITECTURES[target]}.zip", content
+
+
+def zip_of(files: Files) -> bytes:
+    """A zip without times or owners of this machine."""
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
-        for place, (content, is_program) in sorted(entries.items()):
+        for place, (content, is_program) in sorted(files.items()):
             entry = zipfile.ZipInfo(place, TIME)
             entry.create_system, entry.compress_type = 3, zipfile.ZIP_DEFLATED
             entry.external_attr = (stat.S_IFREG | (0o755 if is_program else 0o644)) << 16
             archive.writestr(entry, content)
-    return f"{COMMAND}-{version}-py3-none-{tags}.whl", packed.getvalue()
+    return packed.getvalue()
 
 
 def npm_package(files: Files, version: str, target: str) -> tuple[str, bytes]:
@@ -246,7 +284,7 @@ def formula(archives: dict[str, tuple[str, bytes]], version: str, url: str) -> t
 
 
 def image(layers: dict[str, Files], version: str) -> tuple[str, bytes]:
-    """An OCI image layout as a tar file: `skopeo`, `podman load` and `docker load` take it. Each platform is one layer."""
+    """An OCI image layout as a tar file that `docker load` takes, too, by its `manifest.json`. Each platform is one layer."""
     import certifi
 
     blobs: Files = {}
@@ -259,11 +297,11 @@ def image(layers: dict[str, Files], version: str) -> tuple[str, bytes]:
     def encoded(value: dict) -> bytes:
         return json.dumps(value, separators=(",", ":"), sort_keys=True).encode()
 
-    manifests = []
+    manifests, of_docker = [], []
     for architecture, files in sorted(layers.items()):
         # The image has nothing but the command, so it brings the authorities that AWS's certificates are of.
         certificates = {"etc/ssl/cert.pem": (Path(certifi.where()).read_bytes(), False)}
-        layer = tar({f"usr/local/{place}": of for place, of in files.items()} | certificates, folders=("tmp",))
+        layer = tar(files | certificates, folders=("tmp",))
         config = {
             "architecture": architecture, "os": "linux",
             "config": {
@@ -277,12 +315,21 @@ def image(layers: dict[str, Files], version: str) -> tuple[str, bytes]:
             "schemaVersion": 2, "mediaType": "application/vnd.oci.image.manifest.v1+json",
             "config": blob(encoded(config), "config.v1+json"), "layers": [blob(zipped(layer), "layer.v1.tar+gzip")],
         }
+        # What Docker's own store reads of such a file, which does not know OCI's layout.
+        parts = [f"blobs/sha256/{of['digest'].removeprefix('sha256:')}" for of in (manifest["config"], *manifest["layers"])]
+        of_docker.append({"Config": parts[0], "RepoTags": [f"{COMMAND}:{version}-{architecture}"], "Layers": parts[1:]})
         platform = {"architecture": architecture, "os": "linux"}
         manifests.append(blob(encoded(manifest), "manifest.v1+json") | {"platform": platform})
     index = {"schemaVersion": 2, "mediaType": "application/vnd.oci.image.index.v1+json", "manifests": manifests}
-    name = {"annotations": {"org.opencontainers.image.ref.name": version}}
+    # The second is what containerd, podman and Docker's store of containerd name the image by.
+    name = {"annotations": {
+        "org.opencontainers.image.ref.name": version, "io.containerd.image.name": f"docker.io/library/{COMMAND}:{version}",
+    }}
     whole = {"schemaVersion": 2, "manifests": [blob(encoded(index), "index.v1+json") | name]}
-    layout = {"oci-layout": (b'{"imageLayoutVersion":"1.0.0"}', False), "index.json": (encoded(whole), False)}
+    layout = {
+        "oci-layout": (b'{"imageLayoutVersion":"1.0.0"}', False), "index.json": (encoded(whole), False),
+        "manifest.json": (encoded(of_docker), False),
+    }
     return f"{COMMAND}-{version}-oci.tar", tar(blobs | layout)
 
 

@@ -31,6 +31,7 @@ NOT_RUN = {
     "python infra/restore.py": "takes a DynamoDB that restores: infra/ministack.py runs it on copies, before the pages",
     "sam build": "takes minutes: .ci/run does it before, for x86-64, and infra/package.py for arm64",
     "sam deploy --guided": "asks for everything, and writes the answers over samconfig.toml",
+    "sam publish": "takes the repository of applications, which MiniStack lacks",
     "sam local invoke": "takes Docker: infra/sam_local does it, with every event",
 }
 

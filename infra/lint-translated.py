@@ -41,19 +41,23 @@ def packaged(template: dict) -> dict:
         if resource["Type"] == "AWS::Serverless::Function"
     ]
     for properties in [global_function, *functions]:
-        if "CodeUri" in properties:
+        if isinstance(properties.get("CodeUri"), str):
             properties["CodeUri"] = PACKAGED_CODE
     return template
 
 
 def translate(path: Path, values: dict[str, object] | None = None) -> dict:
     """Return the plain CloudFormation template that SAM makes of the one at `path`, with these parameters by default."""
-    template = packaged(yaml_parse(path.read_text(encoding="utf-8")))
-    for name, value in (values or {}).items():
+    return translated(packaged(yaml_parse(path.read_text(encoding="utf-8"))), values or {})
+
+
+def translated(template: dict, values: dict[str, object]) -> dict:
+    """Return the plain CloudFormation template that SAM makes of one whose code lies in a bucket."""
+    for name, value in values.items():
         template["Parameters"][name]["Default"] = value
     session = boto3.Session(region_name=REGION)
     translator = Translator({}, Parser(), plugins=[], boto_session=session)
-    return translator.translate(template, parameter_values=values or {})
+    return translator.translate(template, parameter_values=values)
 
 
 def combinations(path: Path, names: list[str]) -> list[dict[str, object]]:
@@ -68,11 +72,11 @@ def combinations(path: Path, names: list[str]) -> list[dict[str, object]]:
 def lint(path: Path, values: dict[str, object], directory: Path) -> str | None:
     """Return what is wrong with the template at these values of parameters, if anything is."""
     try:
-        translated = translate(path, values)
+        plain = translate(path, values)
     except InvalidDocumentException as error:
         return "\n".join(cause.message for cause in error.causes)
     output = directory / ("-".join(["translated", *map(str, values.values())]) + ".json")
-    output.write_text(json.dumps(translated, indent=2), encoding="utf-8")
+    output.write_text(json.dumps(plain, indent=2), encoding="utf-8")
     # cfn-lint installs beside the interpreter that runs this, and cannot be run with -m.
     linter = Path(sys.executable).with_name("cfn-lint")
     command = [str(linter), "--regions", REGION, "--template", str(output)]

@@ -27,6 +27,7 @@ from pathlib import Path
 
 import boto3
 import docs_commands
+import released
 import tables
 from botocore.auth import SigV4Auth
 from botocore.awsrequest import AWSRequest
@@ -442,6 +443,10 @@ def check_pages(deployed: Deployed) -> str:
     for name in ("observability", "deploy-role"):
         template = known(yaml_parse((ROOT / f"infra/{name}.yaml").read_text(encoding="utf-8")))
         (folder / f"{name}.yaml").write_text(json.dumps(template), encoding="utf-8")
+    # What infra/released.py makes of the zips of infra/package.py.
+    release = ROOT / "target/package"
+    template = known(json.loads((release / released.TEMPLATE).read_text(encoding="utf-8")))
+    (folder / released.TEMPLATE).write_text(json.dumps(template), encoding="utf-8")
     variables = clients("lambda").get_function_configuration(FunctionName=names["WriteFunction"])["Environment"]["Variables"]
     digest = hmac.new(variables["LOG_KEY_SECRET"].encode(), KEY.encode(), "sha256").hexdigest()[:32]
     # MiniStack takes signatures of any age, and does not say that the index is built.
@@ -457,7 +462,11 @@ def check_pages(deployed: Deployed) -> str:
             # The configuration lies beside the template otherwise.
             r"^sam deploy --config-env prod": f"sam deploy --config-file {ROOT}/samconfig.toml --config-env prod"
             f" --template-file {folder}/template.yaml",
-            r"--template-file infra": f"--template-file {folder}",
+            r"--template-file (infra|release)": f"--template-file {folder}",
+            r"(?<=cp |-e )release": str(release),
+            r" sar\b": f" {folder}/sar",
+            r"\bBUCKET\b": "artifacts",
+            r"\bVERSION\b": released.VERSION,
             # For queues this version of the command goes by no variable.
             r"^aws sqs": f"aws --endpoint-url {deployed.stack.url} sqs",
             r"^verify --repair$": f"dynashard verify --stack-name {STACK} --all --repair",
@@ -480,6 +489,7 @@ def check_pages(deployed: Deployed) -> str:
             "aws lambda get-account-settings": "ConcurrentExecutions",
             "aws lambda list-event-source-mappings": "Enabled",
             "aws logs filter-log-events": '^{.*"status":"503"',
+            "aws s3 cp": "^upload: .*dynashard-write-arm64.zip$",
             "aws sqs receive-message": "positions in the stream",
             "cargo run --release -- doctor": two_problems,
             "complaints Write": rf'^{{.*{digest}.*"level":"(ERROR|WARN)"',
@@ -493,11 +503,14 @@ def check_pages(deployed: Deployed) -> str:
             "printf %s 'EWR' | openssl": f"^{digest}$",
             "sam delete": "Deleted successfully",
             "sam deploy -": "Successfully created/updated stack|No changes to deploy",
+            "sam package": "Successfully packaged",
             "verify --": " no findings$",
         },
         statuses={"cargo run --release -- doctor": 1, "dynashard doctor": 1},
     )
     ran = pages.run()
+    # The one of the released functions.
+    clients("cloudformation").delete_stack(StackName="dynashard")
     wrong = sum(each.is_wrong for each in ran)
     if wrong:
         raise Wrong(f"{wrong} commands of the pages are wrong, as the lines above say")

@@ -12,7 +12,7 @@ try {
     "If npm was told to omit optional packages, install without that; otherwise build it from its source.");
   process.exit(1);
 }
-const child = spawn(join(folder, "bin", "dynashard"), process.argv.slice(2), { stdio: "inherit" });
+const child = spawn(join(folder, "bin", process.platform === "win32" ? "dynashard.exe" : "dynashard"), process.argv.slice(2), { stdio: "inherit" });
 // A terminal sends its signals to both; what others send is passed on. This one ends when the program has.
 for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"]) process.on(signal, () => child.kill(signal));
 child.on("error", (error) => {

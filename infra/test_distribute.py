@@ -13,13 +13,14 @@ import sys
 import tarfile
 import tempfile
 import unittest
+import zipfile
 from pathlib import Path
 
 import distribute
 
 VERSION = "1.2.3"
 URL = "https://example.com/v1.2.3"
-TARGETS = ["aarch64-unknown-linux-musl", "x86_64-unknown-linux-musl"]
+TARGETS = ["aarch64-unknown-linux-musl", "x86_64-pc-windows-msvc", "x86_64-unknown-linux-musl"]
 MACHINE = {"x86_64": "x86_64", "aarch64": "aarch64", "arm64": "aarch64"}[platform.machine()]
 OF_THIS_MACHINE = f"{MACHINE}-unknown-linux-musl"
 
@@ -39,9 +40,11 @@ def distributed(out: Path) -> list[str]:
     for target in TARGETS:
         folder = out / "built" / target
         folder.mkdir(parents=True)
-        for name in (distribute.COMMAND, *distribute.FUNCTIONS):
-            (folder / name).write_text(PROGRAM)
-            (folder / name).chmod(0o755)
+        for name in (distribute.COMMAND, *distribute.FUNCTIONS, distribute.EXTENSION):
+            file = folder / distribute.program(name, target)
+            # This machine runs none of Windows.
+            file.write_text("MZ" if distribute.is_windows(target) else PROGRAM)
+            file.chmod(0o755)
         programs[target] = folder
     return distribute.distribute(programs, VERSION, URL, out)
 
@@ -61,6 +64,12 @@ class ADistribution(unittest.TestCase):
         self.assertEqual(found.stdout.split(), distribute.FUNCTIONS, "it finds its functions")
         self.assertEqual(found.returncode, 7, "its exit status is that of the program")
 
+    def test_the_layer_holds_the_extension_by_the_name_that_it_registers_by(self):
+        for architecture in ("arm64", "x86_64"):
+            with zipfile.ZipFile(self.out / f"dynashard-layer-1.2.3-{architecture}.zip") as layer:
+                (entry,) = layer.infolist()
+            self.assertEqual((entry.filename, entry.external_attr >> 16 & 0o111), ("extensions/dynashard", 0o111))
+
     def test_has_the_same_bytes_each_time(self):
         with tempfile.TemporaryDirectory() as folder:
             again = Path(folder)
@@ -77,6 +86,14 @@ class ADistribution(unittest.TestCase):
             self.assert_installed(prefix / "bin/dynashard")
             for place in ("share/dynashard/template.yaml", "share/man/man1/dynashard.1", *distribute.COMPLETIONS.values()):
                 self.assertTrue((prefix / place).is_file(), place)
+
+    def test_holds_what_windows_calls_programs(self):
+        places = ["bin/dynashard.exe", *(f"share/dynashard/functions/{name}.exe" for name in distribute.FUNCTIONS), "share/dynashard/template.yaml"]
+        with zipfile.ZipFile(self.out / f"dynashard-{VERSION}-x86_64-pc-windows-msvc.zip") as archive:
+            names = {name.split("/", 1)[1] for name in archive.namelist()}
+        self.assertLessEqual(set(places), names)
+        with tarfile.open(self.out / f"dynashard-win32-x64-{VERSION}.tgz") as package:
+            self.assertLessEqual({f"package/{place}" for place in places}, set(package.getnames()))
 
     def test_is_installed_by_pip(self):
         wheel = self.out / f"dynashard-{VERSION}-py3-none-{distribute.TARGETS[OF_THIS_MACHINE][0]}.whl"
@@ -100,11 +117,12 @@ class ADistribution(unittest.TestCase):
 
     def test_has_a_formula_of_what_the_archives_are(self):
         text = (self.out / "dynashard.rb").read_text()
-        for target in TARGETS:
+        for target in (target for target in TARGETS if not distribute.is_windows(target)):
             name = f"dynashard-{VERSION}-{target}.tar.gz"
             digest = hashlib.sha256((self.out / name).read_bytes()).hexdigest()
             self.assertIn(f'url "{URL}/{name}"\n      sha256 "{digest}"', text)
         self.assertNotIn("on_macos", text)
+        self.assertNotIn("windows", text)
 
     def test_has_an_image_whose_digests_are_right(self):
         with tarfile.open(self.out / f"dynashard-{VERSION}-oci.tar") as archive:
@@ -127,6 +145,12 @@ class ADistribution(unittest.TestCase):
                 self.assertTrue(files.getmember("tmp").isdir())
                 self.assertIn("etc/ssl/cert.pem", files.getnames())
             self.assertEqual(config["config"]["Entrypoint"], ["/usr/local/bin/dynashard"])
+        # By these Docker finds the same, without OCI's index.
+        of_docker = json.loads(content["manifest.json"])
+        self.assertEqual([one["RepoTags"] for one in of_docker], [[f"dynashard:{VERSION}-amd64"], [f"dynashard:{VERSION}-arm64"]])
+        for one, manifest in zip(of_docker, (json.loads(blob(one)) for one in index["manifests"]), strict=True):
+            digests = [of["digest"] for of in (manifest["config"], *manifest["layers"])]
+            self.assertEqual([one["Config"], *one["Layers"]], [f"blobs/{digest.replace(':', '/')}" for digest in digests])
 
 
 if __name__ == "__main__":

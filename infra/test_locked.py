@@ -14,7 +14,7 @@ def pins(text: str) -> set[tuple[str, str]]:
 
 class Locked(unittest.TestCase):
     def test_regression_python_tools_were_taken_without_hashes(self):
-        requirements = [*ROOT.glob("infra/requirements*.txt"), *(ROOT / "infra" / tests / "requirements.txt" for tests in ("api-tests", "sdk-sessions"))]
+        requirements = [*ROOT.glob("infra/requirements*.txt"), *(ROOT / "infra" / tests / "requirements.txt" for tests in ("api-tests", "engine-examples", "sdk-sessions"))]
         self.assertGreater(len(requirements), 3)
         for file in requirements:
             locked = ROOT / "infra/locked" / str(file.relative_to(ROOT / "infra")).replace("/", "-")

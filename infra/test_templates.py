@@ -6,6 +6,7 @@ Needs a Python that has aws-sam-cli and cfn-lint.
 """
 
 import importlib
+import itertools
 import json
 import re
 import sys
@@ -71,11 +72,13 @@ def load(path: str) -> dict:
 APPLICATION = load("template.yaml")
 OBSERVABILITY = load("infra/observability.yaml")
 DEPLOY_ROLE = load("infra/deploy-role.yaml")
+ENDPOINT = load("infra/endpoint.yaml")
 ROTATION = load("infra/rotation.yaml")
 TEMPLATES = {
     "template.yaml": APPLICATION,
     "infra/observability.yaml": OBSERVABILITY,
     "infra/deploy-role.yaml": DEPLOY_ROLE,
+    "infra/endpoint.yaml": ENDPOINT,
     "infra/rotation.yaml": ROTATION,
 }
 
@@ -270,7 +273,9 @@ class Writers(unittest.TestCase):
 
     OPERATORS = ["arn:aws:iam::123456789012:role/Operator", "arn:aws:iam::123456789012:role/aws-reserved/sso.amazonaws.com/*/Admin_*"]
 
-    def statements(self, operators: list[str]):
+    ENDPOINTS = ["arn:aws:iam::123456789012:role/app/Orders"]
+
+    def statements(self, operators: list[str], endpoints: list[str]):
         values = {
             "AWS::Partition": "aws",
             "AWS::AccountId": "123456789012",
@@ -278,6 +283,8 @@ class Writers(unittest.TestCase):
             "OtherWritersAreDenied": True,
             "OperatorsAreNamed": bool(operators),
             "OperatorRoleArns": ",".join(operators),
+            "EndpointsAreNamed": bool(endpoints),
+            "EndpointRoleArns": ",".join(endpoints),
         }
         for table in ("MainTable", "MetadataTable"):
             policy = resolve(APPLICATION["Resources"][table]["Properties"]["ResourcePolicy"], values)
@@ -293,9 +300,9 @@ class Writers(unittest.TestCase):
         self.assertEqual(condition["Bool"], {"aws:PrincipalIsAWSService": "false"})
         return not is_exempt and not is_service
 
-    def test_the_functions_and_the_operators_may_write_and_nobody_else(self):
-        for operators in ([], self.OPERATORS):
-            for values, statement in self.statements(operators):
+    def test_the_functions_and_those_who_are_named_may_write_and_nobody_else(self):
+        for operators, endpoints in itertools.product(([], self.OPERATORS), ([], self.ENDPOINTS)):
+            for values, statement in self.statements(operators, endpoints):
                 roles = [name for name, resource in APPLICATION["Resources"].items() if resource["Type"] == "AWS::IAM::Role"]
                 self.assertEqual(len(roles), 4)
                 for role in roles:
@@ -304,6 +311,7 @@ class Writers(unittest.TestCase):
                 for operator in ("Operator", "aws-reserved/sso.amazonaws.com/eu-west-1/Admin_1a2b"):
                     denied = self.is_denied(statement, f"arn:aws:iam::123456789012:role/{operator}")
                     self.assertEqual(denied, not operators, operator)
+                self.assertEqual(self.is_denied(statement, "arn:aws:iam::123456789012:role/app/Orders"), not endpoints)
                 for other in (
                     "123456789012:role/Operators",
                     "123456789012:role/dynashard/shop-2/shop-2-WriteRole-1A2B",

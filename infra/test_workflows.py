@@ -10,7 +10,7 @@ from start_benchmark import ROOT
 WORKFLOWS = {file.name: yaml.safe_load(file.read_text(encoding="utf-8")) for file in (ROOT / ".github/workflows").glob("*.yml")}
 JOBS = {f"{name}: {job}": body for name, workflow in WORKFLOWS.items() for job, body in workflow["jobs"].items()}
 # What runs code of dependencies, or lets one workflow put files into another.
-BUILDS = re.compile(r"sam build|cargo |rustup|rust-cache|actions/cache|package\.py|\.ci/run|\.ci/nightly")
+BUILDS = re.compile(r"sam build|cargo |rustup|rust-cache|actions/cache|package\.py|\.ci/(run|nightly|book|tool)")
 
 
 class Workflows(unittest.TestCase):
@@ -22,7 +22,7 @@ class Workflows(unittest.TestCase):
 
     def test_regression_what_was_built_could_ask_for_credentials(self):
         may = {job for job, body in JOBS.items() if body.get("permissions", {}).get("id-token") == "write"}
-        self.assertEqual(may, {"deploy.yml: deploy"})
+        self.assertEqual(may, {"deploy.yml: deploy", "pages.yml: publish", "release.yml: publish"})
         for name, workflow in WORKFLOWS.items():
             # What a job does not say it has from here.
             self.assertEqual(workflow["permissions"], {"contents": "read"}, name)
@@ -45,6 +45,18 @@ class Workflows(unittest.TestCase):
         parts = re.findall(r'^part "(\w+)', (ROOT / ".ci/nightly").read_text(encoding="utf-8"), re.MULTILINE)
         jobs = JOBS["nightly.yml: part"]["strategy"]["matrix"]["include"]
         self.assertEqual(sorted(parts), sorted(part for job in jobs for part in job["parts"].split()))
+
+    def test_the_action_hands_its_inputs_over_as_variables(self):
+        action = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))
+        script = (ROOT / "infra/start-engine.sh").read_text(encoding="utf-8")
+        (step,) = action["runs"]["steps"]
+        # What somebody else may have written is never a part of a script.
+        self.assertNotIn("${{", step["run"])
+        self.assertIn("infra/start-engine.sh", step["run"])
+        self.assertEqual(set(re.findall(r"inputs\.(\w+)", json.dumps(step["env"]))), set(action["inputs"]))
+        self.assertEqual(set(re.findall(r"^#   ([A-Z]+) ", script, re.MULTILINE)), set(step["env"]))
+        told = set(re.findall(r'"(\w+)=\$\w+', script.rsplit("GITHUB_OUTPUT", 1)[0].rsplit("printf", 1)[1]))
+        self.assertEqual(told, set(action["outputs"]))
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 use std::error::Error;
 use std::ffi::OsString;
+use std::net::{IpAddr, Ipv4Addr};
 use std::num::{NonZeroU32, ParseIntError};
 use std::path::PathBuf;
 use std::sync::LazyLock;
@@ -72,7 +73,7 @@ pub(crate) enum Command {
     ///
     /// It begins the growth of keys that it sees throttled, and holds their writes meanwhile.
     #[command(after_help = serve::EXAMPLES)]
-    Serve(serve::ServeArgs),
+    Serve(serve::ServeCommand),
     /// Check that every item lies in its own shard, exactly once, and repair what does not.
     ///
     /// The command reads every shard that a collection has or ever had, side by side and with strong reads.
@@ -164,6 +165,9 @@ pub(crate) enum Command {
     /// whether to shard at all.
     #[command(after_help = operator::plan::EXAMPLES)]
     Plan(operator::plan::PlanArgs),
+    /// Write what `sam deploy` is told: a configuration and the parameters, from flags or questions.
+    #[command(after_help = operator::init::EXAMPLES)]
+    Init(operator::init::InitArgs),
     /// Keep which stack commands are about that no flag names.
     #[command(after_help = operator::place::EXAMPLES)]
     Use(operator::place::UseArgs),
@@ -239,8 +243,14 @@ pub(crate) struct LocalArgs {
     pub(crate) signature_window_secs: Option<u64>,
     /// Serve only the DynamoDB endpoint, without tables: a DynamoDB that throttles, for the tests of any
     /// program. It needs no template and builds nothing.
-    #[arg(long, conflicts_with_all = ["template", "functions_dir", "settings", "max_environments", "alarm_period_secs", "auth", "console_port", "endpoint_port", "allow_changes"])]
+    #[arg(long, conflicts_with_all = [
+        "template", "functions_dir", "settings", "port", "lambda_port", "cloudwatch_port", "console_port", "endpoint_port",
+        "max_environments", "alarm_period_secs", "auth", "principals", "read_units", "allow_changes",
+    ])]
     pub(crate) engine_only: bool,
+    /// Address that the engine listens on, as `0.0.0.0` in a container. Whoever reaches it reads and writes everything.
+    #[arg(long, value_name = "ADDRESS", default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST), requires = "engine_only")]
+    pub(crate) address: IpAddr,
     /// Let only those call the HTTP API whom the parameter `AuthMode` lets in, as API Gateway does. Without this everybody
     /// may call it.
     #[arg(long)]
@@ -281,8 +291,12 @@ pub(crate) struct LimitArgs {
     /// Seconds of unused capacity that a provisioned table saves up; partitions save none.
     #[arg(long, value_name = "SECS", default_value_t = Limits::default().burst_secs)]
     burst_secs: u32,
+    /// Split a partition for heat when it has refused requests in each of this many seconds, at the median of their keys. On
+    /// AWS it takes minutes. Without this no partition is split.
+    #[arg(long, value_name = "SECS")]
+    split_after_secs: Option<NonZeroU32>,
     /// Refuse no request for a limit. What requests consume is counted all the same.
-    #[arg(long, conflicts_with_all = ["partitions", "partition_wcu", "partition_rcu", "warm_wcu", "warm_rcu", "burst_secs"])]
+    #[arg(long, conflicts_with_all = ["partitions", "partition_wcu", "partition_rcu", "warm_wcu", "warm_rcu", "burst_secs", "split_after_secs"])]
     no_throttle: bool,
 }
 
@@ -295,6 +309,7 @@ impl LimitArgs {
             warm_wcu: self.warm_wcu,
             warm_rcu: self.warm_rcu,
             burst_secs: self.burst_secs,
+            split_after_secs: self.split_after_secs,
             are_enforced: !self.no_throttle,
         }
     }
@@ -427,7 +442,7 @@ pub(crate) fn told_of_a_fraction(told: &clap::Error) -> Option<String> {
     Some(told.render().to_string().replace(&of_digits, "it is not a whole number in range"))
 }
 
-fn parse_setting(text: &str) -> Result<(String, String), String> {
+pub(crate) fn parse_setting(text: &str) -> Result<(String, String), String> {
     let (name, value) = text.split_once('=').ok_or("it must be NAME=VALUE, as in LeaseSecs=5")?;
     Ok((name.to_owned(), value.to_owned()))
 }

@@ -107,6 +107,30 @@ pub(crate) fn completed(command: &clap::Command, words: Vec<OsString>) -> Vec<Os
     words
 }
 
+/// The arguments completed without a word on where they come from.
+pub(crate) fn completed_quietly(command: &clap::Command, words: Vec<OsString>) -> Vec<OsString> {
+    let kept = || Context::kept().ok().flatten();
+    completed_from(command, words, |name| env::var(name).ok(), kept).0
+}
+
+/// The flags of this command among the words, each with its value.
+pub(crate) fn flags_of(words: &[OsString], command: &clap::Command) -> Vec<OsString> {
+    let mut found = Vec::new();
+    let longs = command.get_arguments().filter_map(clap::Arg::get_long);
+    for flag in longs.map(|long| format!("--{long}")) {
+        let value = words.iter().enumerate().find_map(|(at, word)| {
+            let rest = word.to_str()?.strip_prefix(&flag)?;
+            match rest.strip_prefix('=') {
+                Some(value) => Some(OsString::from(value)),
+                None if rest.is_empty() => words.get(at + 1).cloned(),
+                None => None,
+            }
+        });
+        found.extend(value.into_iter().flat_map(|value| [OsString::from(&flag), value]));
+    }
+    found
+}
+
 /// Completes them, and returns what was kept if that was taken.
 fn completed_from(
     command: &clap::Command,
@@ -117,6 +141,16 @@ fn completed_from(
     let (mut command, mut at) = (command, 1);
     while let Some(named) = words.get(at).and_then(|word| command.find_subcommand(word)) {
         (command, at) = (named, at + 1);
+    }
+    if command.get_name() == "serve" {
+        let flags =
+            dynashard_serve::VARIABLES.into_iter().filter(|(flag, _)| !is_given(&words, flag));
+        let told = flags.filter_map(|(flag, name)| {
+            Some(format!("{flag}={}", variable(name).filter(|value| !value.is_empty())?).into())
+        });
+        let told = told.collect::<Vec<OsString>>();
+        words.splice(at..at, told);
+        return (words, None);
     }
     let takes = |id: &str| command.get_arguments().any(|arg| arg.get_id() == id);
     // Others have a stack or a server of another meaning, and `use` says what to keep.
@@ -200,6 +234,11 @@ mod tests {
         let stack = [("DYNASHARD_STACK_NAME", "test")];
         let tables = [("DYNASHARD_MAIN_TABLE", "m"), ("DYNASHARD_METADATA_TABLE", "n")];
         let region = [("DYNASHARD_REGION", "b")];
+        let served = [
+            ("DYNASHARD_TABLES", "a:b"),
+            ("DYNASHARD_PORT", "tcp://10.0.0.1:1"),
+            ("DYNASHARD_UPSTREAM", ""),
+        ];
         for (words, variables, expected) in [
             ("d reshards", &[][..], "reshards --stack-name prod --region eu-west-1"),
             ("d reshards", &stack, "reshards --stack-name test"),
@@ -215,6 +254,8 @@ mod tests {
             ("d adopt --table a", &stack, "adopt --table a"),
             ("d adopt --table a", &tables, "adopt --table a"),
             ("d rotate --series a", &region, "rotate --series a"),
+            ("d serve --port 1", &served, "serve --tables=a:b --port 1"),
+            ("d serve --tables=c:d", &served, "serve --tables=c:d"),
             ("d plan --writes 9", &stack, "plan --writes 9"),
             ("d keys locate --pk a", &stack, "keys locate --pk a"),
             ("d use --stack-name a", &stack, "use --stack-name a"),

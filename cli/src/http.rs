@@ -58,6 +58,12 @@ impl Client {
         Self { inner, url: url.to_owned() }
     }
 
+    /// Asks for what is there, and tells only whether that succeeds.
+    pub(crate) async fn get(&self, path: &str) -> Result<(), HttpError> {
+        let url = format!("{}{path}", self.url);
+        self.ask(&format!("GET {url}"), Request::get(&url), Bytes::new()).await.map(drop)
+    }
+
     /// Sends a request with a JSON body to the API, and reads the JSON of a successful answer.
     pub(crate) async fn post(&self, path: &str, body: &Value) -> Result<Value, HttpError> {
         let url = format!("{}{path}", self.url);
@@ -79,17 +85,28 @@ impl Client {
         request: request::Builder,
         body: &Value,
     ) -> Result<Value, HttpError> {
-        let failed = |why: String| HttpError::Failed { request: name.clone(), why };
-        let request = request.body(Full::new(Bytes::from(body.to_string())));
-        let request = request.map_err(|e| failed(e.to_string()))?;
+        let body = self.ask(&name, request, Bytes::from(body.to_string())).await?;
+        let failed = |why: String| HttpError::Failed { request: name, why };
+        serde_json::from_slice(&body).map_err(|e| failed(format!("the answer is not JSON: {e}")))
+    }
+
+    /// Sends a request, and returns the body of a successful answer.
+    async fn ask(
+        &self,
+        name: &str,
+        request: request::Builder,
+        body: Bytes,
+    ) -> Result<Bytes, HttpError> {
+        let failed = |why: String| HttpError::Failed { request: name.to_owned(), why };
+        let request = request.body(Full::new(body)).map_err(|e| failed(e.to_string()))?;
         let answer = self.inner.request(request).await.map_err(|e| failed(e.to_string()))?;
         let status = answer.status();
         let body =
             answer.into_body().collect().await.map_err(|e| failed(e.to_string()))?.to_bytes();
-        if !status.is_success() {
-            let body = String::from_utf8_lossy(&body).into_owned();
-            return Err(HttpError::Refused { request: name, status, body });
+        if status.is_success() {
+            return Ok(body);
         }
-        serde_json::from_slice(&body).map_err(|e| failed(format!("the answer is not JSON: {e}")))
+        let body = String::from_utf8_lossy(&body).into_owned();
+        Err(HttpError::Refused { request: name.to_owned(), status, body })
     }
 }

@@ -17,7 +17,7 @@ use crate::args::LocalArgs;
 use crate::operator::settings_of;
 use crate::project::stack_options;
 use crate::signals::TerminationSignals;
-use crate::{Failure, console, serve};
+use crate::{Failure, console};
 
 /// `dynashard local`: serves until SIGINT or SIGTERM.
 pub(crate) async fn run(args: LocalArgs) -> Result<(), Failure> {
@@ -56,6 +56,7 @@ async fn serve_engine(args: LocalArgs, mut signals: TerminationSignals) -> Resul
     let window = args.signature_window_secs.map(Duration::from_secs);
     let options = DynamoDbOptions {
         port: args.dynamodb_port,
+        address: args.address,
         data_dir: args.data_dir,
         partitions: args.limits.limits(),
         signature_window: window.unwrap_or(DynamoDbOptions::default().signature_window),
@@ -69,7 +70,8 @@ async fn serve_engine(args: LocalArgs, mut signals: TerminationSignals) -> Resul
 async fn start(args: LocalArgs) -> Result<(Box<Stack>, Console, Server), Failure> {
     // A port that is taken should not be found out after minutes of compiling either.
     let listener = console::bind(args.console_port).await?;
-    let for_endpoint = serve::bind(Ipv4Addr::LOCALHOST.into(), args.endpoint_port).await?;
+    let for_endpoint =
+        dynashard_serve::bind(Ipv4Addr::LOCALHOST.into(), args.endpoint_port).await?;
     // A wrong file should not be found out after minutes of compiling.
     let principals = match (&args.principals, args.auth) {
         (Some(path), _) => Some(Principals::read(path)?),

@@ -29,10 +29,20 @@ use clap::error::ErrorKind;
 use streams::Unwritten;
 
 /// What ends a command early; one line for people.
-type Failure = Box<dyn std::error::Error>;
+type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 #[tokio::main]
 async fn main() -> ExitCode {
+    let commands = || operator::complete::completing(args::command());
+    match shell::proposes(commands) {
+        Ok(false) => {}
+        // A name that nobody resolves would keep the runtime, and the shell, waiting.
+        Ok(true) => std::process::exit(0),
+        Err(why) => {
+            note!("dynashard: {why}");
+            return ExitCode::FAILURE;
+        }
+    }
     let words = context::completed(&args::command(), std::env::args_os().collect());
     let args = match args::parse(words) {
         Ok(args) => args,
@@ -46,9 +56,7 @@ async fn main() -> ExitCode {
     let result = match args.command {
         Command::Local(options) => local::run(options).await,
         Command::Demo(options) => demo::run(options).await,
-        Command::Completions(options) => {
-            shell::completions(&options, args::command()).map_err(Failure::from)
-        }
+        Command::Completions(options) => shell::completions(&options).map_err(Failure::from),
         Command::Man(options) => shell::man(&options, args::command()).map_err(Failure::from),
         Command::Serve(options) => Box::pin(serve::run(options)).await,
         Command::Console(options) => Box::pin(console::run(options)).await,
@@ -65,6 +73,7 @@ async fn main() -> ExitCode {
         Command::Rotate(options) => return Box::pin(operator::rotate::run(options)).await,
         Command::Status(options) => return Box::pin(operator::status::run(options)).await,
         Command::Top(options) => return Box::pin(operator::top::run(options)).await,
+        Command::Init(options) => return Box::pin(operator::init::run(options)).await,
         Command::Use(options) => return Box::pin(operator::place::run(options)).await,
         Command::Reshards(options) => return Box::pin(operator::reshards::run(options)).await,
         Command::Pause(options) => return Box::pin(operator::reshards::pause(options)).await,

@@ -1,118 +1,67 @@
 //! `dynashard serve`: an endpoint that speaks DynamoDB's own protocol.
 
-use std::fs;
-use std::io;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Duration;
 
-use dynashard_aws_operator::{Caller, Operator, PinnedError, RawClient};
-use dynashard_core::{ScalingPolicy, Settings, StackPolicy};
-use dynashard_endpoint::{Access, ManagedTable, Server, Service, ServiceOptions, User};
+use dynashard_serve::{Endpoint, ServeArgs};
 use serde_json::json;
-use tokio::net::TcpListener;
 
 use crate::Failure;
+use crate::http::Client;
 use crate::signals::TerminationSignals;
 
 pub(crate) const EXAMPLES: &str = "\
+Where no flag says it, DYNASHARD_TABLES, DYNASHARD_LISTEN_PORT, DYNASHARD_UPSTREAM, DYNASHARD_GROWTH and DYNASHARD_HOLD_SECS do.
+
 Examples:
   dynashard serve --tables orders:orders-metadata
   dynashard serve --upstream http://127.0.0.1:8000 --tables MainTable:MetadataTable --port 0
   dynashard serve --tables orders:orders-metadata --auth keys --keys users.json --address 0.0.0.0
+  dynashard serve --probe ready
   AWS_ENDPOINT_URL_DYNAMODB=http://127.0.0.1:8017 python3 app.py";
 
-/// Where it listens, unless it is told something else.
-const USUAL_PORT: u16 = 8017;
-
-/// For how long the tables are looked at before the command gives up.
-const LOOK_TIME: Duration = Duration::from_secs(10);
-
-/// How often it is looked whether settings are pinned, and whether the tables can be written to.
-const LOOK_AGAIN: Duration = Duration::from_secs(1);
+/// An endpoint that takes longer is not well.
+const PROBE: Duration = Duration::from_secs(5);
 
 #[derive(Debug, clap::Args)]
-pub(crate) struct ServeArgs {
-    /// Port to listen on; 0 takes a free one.
-    #[arg(long, value_name = "PORT", default_value_t = USUAL_PORT)]
-    port: u16,
-    /// Address to listen on. One of another machine can reach it needs --auth keys.
-    #[arg(long, value_name = "ADDRESS", default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST))]
-    address: IpAddr,
-    /// Ask this server, as in `http://127.0.0.1:8000`, in place of DynamoDB in the region. The variables `AWS_ENDPOINT_URL` and
-    /// `AWS_ENDPOINT_URL_DYNAMODB` do not count: they are for the application, and name this endpoint.
-    #[arg(long, value_name = "URL")]
-    upstream: Option<String>,
-    /// The tables that dynashard manages, each with the table of its metadata. Every other table is passed through.
-    #[arg(long, value_name = "MAIN:METADATA", value_delimiter = ',', value_parser = parse_tables)]
-    tables: Vec<(String, String)>,
-    /// Who may ask: every program of this machine, or whoever signs with a key of --keys.
-    #[arg(long, value_enum, value_name = "WHO", default_value_t = Auth::None, requires_if("keys", "keys"))]
-    auth: Auth,
-    /// A file of JSON with whose signatures are taken: `[{"access_key_id", "secret_access_key", "arn"}]`.
-    #[arg(long, value_name = "FILE")]
-    keys: Option<PathBuf>,
-    /// Who begins the growth of a key that the endpoint sees throttled: the endpoint itself, by what the stack decides by, or the
-    /// stack's alarm, which takes minutes. A deployment that changes what the stack decides by reaches the endpoint within a minute.
-    #[arg(long, value_enum, value_name = "WHO", default_value_t = Growth::Decide)]
-    growth: Growth,
-    /// How long a throttled write of a managed table is held and tried again before the client is told, in seconds: from 0 to 60.
-    #[arg(long, value_name = "SECS", default_value_t = 5, value_parser = clap::value_parser!(u64).range(0..=60))]
-    hold_secs: u64,
-    /// Profile of the AWS configuration files.
-    #[arg(long, value_name = "NAME")]
-    profile: Option<String>,
-    /// The AWS region.
-    #[arg(long, value_name = "REGION")]
-    region: Option<String>,
+pub(crate) struct ServeCommand {
+    #[command(flatten)]
+    args: ServeArgs,
+    /// Ask the endpoint that runs on this port of this machine whether it is live or ready, and exit with 0 if it is: for the
+    /// probes of containers.
+    #[arg(long, value_name = "WHAT", value_enum)]
+    probe: Option<Probe>,
 }
 
-/// Who may ask.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum Auth {
-    /// Every program of this machine.
-    None,
-    /// Whoever signs with a known key.
-    Keys,
-}
-
-/// Who begins growth.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum Growth {
-    /// The endpoint: its role may change metadata.
-    Decide,
-    /// The stack: the endpoint reports what it sees.
-    Report,
-}
-
-fn parse_tables(text: &str) -> Result<(String, String), String> {
-    match text.split_once(':') {
-        Some((main, metadata)) if !main.is_empty() && !metadata.is_empty() && main != metadata => {
-            Ok((main.to_owned(), metadata.to_owned()))
-        }
-        _ => Err("it is the table and the table of its metadata, as in orders:orders-metadata"
-            .to_owned()),
-    }
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+enum Probe {
+    Live,
+    Ready,
 }
 
 /// Serves until SIGINT or SIGTERM.
-pub(crate) async fn run(args: ServeArgs) -> Result<(), Failure> {
+pub(crate) async fn run(command: ServeCommand) -> Result<(), Failure> {
+    let ServeCommand { args, probe } = command;
+    if let Some(probe) = probe {
+        let path = match probe {
+            Probe::Live => "/_dynashard/live",
+            Probe::Ready => "/_dynashard/ready",
+        };
+        let url =
+            args.local_url().ok_or("--probe asks a port: name the one that the endpoint has")?;
+        let asked = tokio::time::timeout(PROBE, async { Client::new(&url).get(path).await });
+        return Ok(asked.await.map_err(|_| format!("{url}{path} does not answer"))??);
+    }
     let mut signals = TerminationSignals::watch()
         .map_err(|error| format!("signals cannot be waited for: {error}"))?;
-    let access = access(&args)?;
-    let listener = bind(args.address, Some(args.port)).await?;
-    let service = tokio::select! {
+    let endpoint = tokio::select! {
         biased;
         () = signals.received() => return Ok(()),
-        service = connect(&args) => service?,
+        endpoint = Endpoint::open(&args, say) => endpoint?,
     };
-    let service = Arc::new(service);
-    let endpoint = Server::start(Arc::clone(&service), listener, access)?;
     let is_ready = tokio::select! {
         biased;
         () = signals.received() => false,
-        () = until_ready(&service) => true,
+        () = endpoint.until_ready(say) => true,
     };
     let ready = json!({ "endpoint": endpoint.url() });
     let served = if is_ready { signals.received_after(&ready).await } else { Ok(()) };
@@ -120,156 +69,6 @@ pub(crate) async fn run(args: ServeArgs) -> Result<(), Failure> {
     Ok(served?)
 }
 
-/// Who may ask.
-fn access(args: &ServeArgs) -> Result<Access, Failure> {
-    match (args.auth, &args.keys) {
-        (Auth::Keys, Some(path)) => Ok(Access::Keys(read_keys(path)?)),
-        (Auth::None, Some(_)) => Err("--keys says whose signatures are taken, and without --auth keys nobody has to sign: give both, or neither".into()),
-        _ if args.address.is_loopback() => Ok(Access::ThisMachine),
-        _ => Err("the endpoint has credentials, and whoever reaches it could use them: give --auth keys, or listen on 127.0.0.1".into()),
-    }
-}
-
-/// Returns once there are credentials and a lease on each managed table, and says what it waits for.
-async fn until_ready(service: &Service) {
-    let mut said = String::new();
-    while let Err(why) = service.check().await {
-        if why != said {
-            note!("dynashard: not ready yet: {why}");
-            said = why;
-        }
-        tokio::time::sleep(LOOK_AGAIN).await;
-    }
-}
-
-/// Listens where the endpoint is to be; without a port on the usual one, or a free one if another program listens there.
-pub(crate) async fn bind(address: IpAddr, port: Option<u16>) -> Result<TcpListener, Failure> {
-    let at = SocketAddr::new(address, port.unwrap_or(USUAL_PORT));
-    match TcpListener::bind(at).await {
-        Err(error) if error.kind() == io::ErrorKind::AddrInUse && port.is_none() => {
-            Ok(TcpListener::bind(SocketAddr::new(address, 0)).await?)
-        }
-        Err(error) => {
-            Err(format!("the endpoint cannot listen on {at}: {error}; choose another port").into())
-        }
-        Ok(listener) => Ok(listener),
-    }
-}
-
-async fn connect(args: &ServeArgs) -> Result<Service, Failure> {
-    let mut caller = Caller {
-        profile: args.profile.clone(),
-        region: args.region.clone(),
-        endpoint_url: args.upstream.clone(),
-    };
-    let url = match &args.upstream {
-        Some(url) => url.clone(),
-        None => Operator::connect(&caller).await?.usual_url().await?,
-    };
-    // Given, so that no variable of the environment counts: those name this endpoint.
-    caller.endpoint_url = Some(url.clone());
-    let operator = Operator::connect(&caller).await?;
-    let mut tables = Vec::new();
-    for (main, metadata) in &args.tables {
-        let settings = Box::pin(settings_of(&operator, main, metadata)).await?;
-        let policy = operator.stack_policy(main, metadata, &settings, LOOK_TIME).await;
-        let policy = policy.map_err(|error| format!("the table {main}: {error}"))?;
-        if policy.is_none() && args.growth == Growth::Decide {
-            note!(
-                "dynashard: the stack of {main} has not told by what it decides, so its alarm alone begins growth: its \
-                 ScaleFunction does that within a minute of its deployment, if it is as new as this command"
-            );
-        }
-        let directory = {
-            let (operator, growth) = (operator.clone(), args.growth);
-            let (main, metadata) = (main.clone(), metadata.clone());
-            move |policy| {
-                let settings = with_growth(settings.clone(), policy, growth);
-                operator.directory(&main, &metadata, settings)
-            }
-        };
-        let table = ManagedTable::new(&operator, main, metadata, directory(policy.clone()));
-        tables.push(table.following(policy, move |policy| directory(Some(policy))));
-    }
-    let options = ServiceOptions { hold: Duration::from_secs(args.hold_secs) };
-    Ok(Service::new(RawClient::new(&operator, &url), tables, options))
-}
-
-/// These settings with what the stack decides by, if it has told.
-fn with_growth(settings: Settings, policy: Option<StackPolicy>, growth: Growth) -> Settings {
-    let Some(policy) = policy else { return settings };
-    let scaling = policy.scaling;
-    let writers = scaling.writers && growth == Growth::Decide;
-    let policy = StackPolicy { scaling: ScalingPolicy { writers, ..scaling }, ..policy };
-    policy.applied_to(settings)
-}
-
-/// The settings of a managed table, once a function of its stack has pinned them.
-async fn settings_of(operator: &Operator, main: &str, metadata: &str) -> Result<Settings, Failure> {
-    let mut has_said = false;
-    loop {
-        match operator.pinned_settings(main, metadata, LOOK_TIME).await {
-            Ok(settings) => return Ok(settings),
-            Err(PinnedError::NothingPinned) => {
-                if !has_said {
-                    note!(
-                        "dynashard: waiting for a function of the stack of {main} to run: none has pinned its settings yet"
-                    );
-                    has_said = true;
-                }
-                tokio::time::sleep(LOOK_AGAIN).await;
-            }
-            Err(error) => return Err(format!("the table {main}: {error}").into()),
-        }
-    }
-}
-
-fn read_keys(path: &Path) -> Result<Vec<User>, Failure> {
-    let wrong = |why: String| format!("{}: {why}", path.display());
-    let text = fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
-    let users =
-        serde_json::from_str::<Vec<User>>(&text).map_err(|error| wrong(error.to_string()))?;
-    if users.is_empty() {
-        return Err(wrong("it names nobody, so nobody could ask".to_owned()).into());
-    }
-    Ok(users)
-}
-
-#[cfg(test)]
-mod tests {
-    use clap::{Args, FromArgMatches};
-    use dynashard_core::ScalingMode;
-
-    use super::*;
-
-    fn parsed(words: &[&str]) -> ServeArgs {
-        let command = ServeArgs::augment_args(clap::Command::new("serve").no_binary_name(true));
-        let matches = command.try_get_matches_from(words).expect("flags");
-        ServeArgs::from_arg_matches(&matches).expect("their values")
-    }
-
-    /// An endpoint that knows nothing of what its stack may do leaves it to the stack.
-    #[test]
-    fn growth_is_begun_by_the_endpoint_where_the_stack_lets_writers_and_the_role_is_told_to() {
-        let stack = Settings::default();
-        let policy = || Some(StackPolicy::of(&stack));
-        let unknown = ScalingPolicy { mode: ScalingMode::Off, ..stack.scaling };
-        let settings = || Settings { scaling: unknown, ..stack.clone() };
-        let writers = |settings: Settings| (settings.scaling.mode, settings.scaling.writers);
-        let decides = with_growth(settings(), policy(), Growth::Decide);
-        assert_eq!(writers(decides), (ScalingMode::On, true));
-        let reports = with_growth(settings(), policy(), Growth::Report);
-        assert_eq!(writers(reports), (ScalingMode::On, false));
-        let left = with_growth(settings(), None, Growth::Decide);
-        assert_eq!(left.scaling.mode, ScalingMode::Off);
-    }
-
-    /// Whoever names a file of keys relies on it that others are refused.
-    #[test]
-    fn regression_keys_without_auth_keys_let_everybody_ask() {
-        let refused = access(&parsed(&["--keys", "users.json"])).expect_err("it is refused");
-        assert!(refused.to_string().contains("--auth keys"), "{refused}");
-        assert!(matches!(access(&parsed(&[])), Ok(Access::ThisMachine)));
-        assert!(access(&parsed(&["--address", "0.0.0.0"])).is_err());
-    }
+fn say(text: &str) {
+    note!("dynashard: {text}");
 }

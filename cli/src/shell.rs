@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use clap::Command;
 use clap_complete::Shell;
+use clap_complete::env::{CompleteEnv, Shells};
 
 use crate::streams::Unwritten;
 
@@ -25,6 +26,9 @@ pub(crate) struct ManArgs {
 
 /// What follows the arguments of `completions` in `--help`.
 pub(crate) const COMPLETIONS_EXAMPLES: &str = "\
+The script asks `dynashard` itself for what may come next: also for the stacks of the account after --stack-name, and for the
+sharded collections of the stack after --pk. What AWS does not answer within two seconds is not proposed.
+
 Examples:
   dynashard completions bash > ~/.local/share/bash-completion/completions/dynashard
   dynashard completions zsh > ~/.zfunc/_dynashard
@@ -36,9 +40,25 @@ Examples:
   dynashard man ~/.local/share/man/man1
   man dynashard-scale";
 
-pub(crate) fn completions(args: &CompletionsArgs, mut command: Command) -> Result<(), String> {
+/// The variable by which a shell asks for what may come next.
+const ASKS: &str = "DYNASHARD_COMPLETE";
+
+/// Answers a shell that asks what may come next, and tells whether one did.
+pub(crate) fn proposes(commands: impl Fn() -> Command) -> Result<bool, String> {
+    let here = std::env::current_dir().ok();
+    let asked = CompleteEnv::with_factory(commands).var(ASKS);
+    asked.try_complete(std::env::args_os(), here.as_deref()).map_err(|error| error.to_string())
+}
+
+pub(crate) fn completions(args: &CompletionsArgs) -> Result<(), String> {
     let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut command, "dynashard", &mut script);
+    let name = args.shell.to_string();
+    let shells = Shells::builtins();
+    let shell =
+        shells.completer(&name).ok_or_else(|| format!("the script for {name} is missing"))?;
+    shell
+        .write_registration(ASKS, "dynashard", "dynashard", "dynashard", &mut script)
+        .map_err(|error| error.to_string())?;
     let mut stdout = io::stdout().lock();
     let written = io::Write::write_all(&mut stdout, &script);
     match written.and_then(|()| io::Write::flush(&mut stdout)).map_err(Unwritten) {

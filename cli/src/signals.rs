@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use serde::Serialize;
-use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::clock::Stopwatch;
 use crate::streams::{self, Unwritten};
@@ -18,21 +17,16 @@ pub(crate) const INTERRUPTED: u8 = 130;
 /// For how long a command may leave a signal without notice.
 const NOTICE: Duration = Duration::from_secs(2);
 
-/// SIGINT and SIGTERM. Neither ends the process by itself once they are watched.
+/// SIGINT and SIGTERM, or what Windows has for them. Neither ends the process by itself once they are watched.
 pub(crate) struct TerminationSignals {
-    interrupt: Signal,
-    terminate: Signal,
+    signals: os::Signals,
     noticed: Arc<Mutex<Option<Stopwatch>>>,
 }
 
 impl TerminationSignals {
     /// Watches for both from now on.
     pub(crate) fn watch() -> io::Result<Self> {
-        Ok(Self {
-            interrupt: signal(SignalKind::interrupt())?,
-            terminate: signal(SignalKind::terminate())?,
-            noticed: Arc::default(),
-        })
+        Ok(Self { signals: os::Signals::watch()?, noticed: Arc::default() })
     }
 
     /// Watches for both, for a command that may end anywhere. If it takes no notice of a signal, since it waits for the other end of
@@ -64,10 +58,62 @@ impl TerminationSignals {
 
     /// Returns when the process has received one of them.
     pub(crate) async fn received(&mut self) {
-        tokio::select! {
-            _ = self.interrupt.recv() => {}
-            _ = self.terminate.recv() => {}
-        }
+        self.signals.received().await;
         *self.noticed.lock() = Some(Stopwatch::start());
+    }
+}
+
+#[cfg(unix)]
+mod os {
+    use std::io;
+
+    use tokio::signal::unix::{Signal, SignalKind, signal};
+
+    pub(super) struct Signals {
+        interrupt: Signal,
+        terminate: Signal,
+    }
+
+    impl Signals {
+        pub(super) fn watch() -> io::Result<Self> {
+            Ok(Self {
+                interrupt: signal(SignalKind::interrupt())?,
+                terminate: signal(SignalKind::terminate())?,
+            })
+        }
+
+        pub(super) async fn received(&mut self) {
+            tokio::select! {
+                _ = self.interrupt.recv() => {}
+                _ = self.terminate.recv() => {}
+            }
+        }
+    }
+}
+
+#[cfg(windows)]
+mod os {
+    use std::io;
+
+    use tokio::signal::windows::{CtrlBreak, CtrlC, CtrlClose, ctrl_break, ctrl_c, ctrl_close};
+
+    pub(super) struct Signals {
+        interrupt: CtrlC,
+        terminate: CtrlBreak,
+        close: CtrlClose,
+    }
+
+    impl Signals {
+        pub(super) fn watch() -> io::Result<Self> {
+            Ok(Self { interrupt: ctrl_c()?, terminate: ctrl_break()?, close: ctrl_close()? })
+        }
+
+        pub(super) async fn received(&mut self) {
+            tokio::select! {
+                _ = self.interrupt.recv() => {}
+                _ = self.terminate.recv() => {}
+                _ = self.close.recv() => {}
+            }
+        }
     }
 }

@@ -55,6 +55,9 @@ const MOST_ATTEMPTS: usize = 10;
 /// The requests of an endpoint that was killed are executed by then or never: H, and what clocks of whole seconds hide.
 const LATE: Duration = Duration::from_secs(5);
 
+/// Whoever waits for longer waits in vain: now and then a client is not told that a killed endpoint has closed its connection.
+const NO_ANSWER: Duration = Duration::from_secs(30);
+
 /// The rebalancer is killed at one look in so many at which it is at work, and so often for each reshard.
 const KILL_ONE_IN: usize = 4;
 const MOST_KILLS: usize = 5;
@@ -535,7 +538,11 @@ impl Run {
             let (head, body) = self.http.request(request.expect("a request")).await?.into_parts();
             Ok::<_, hyper_util::client::legacy::Error>((head.status.as_u16(), body.collect().await))
         };
-        let (status, answer) = match answer.await {
+        // An endpoint answers within ten seconds, and one that was killed never does.
+        let Ok(answer) = tokio::time::timeout(NO_ANSWER, answer).await else {
+            return self.counted("no answer in time", Fate::Unknown);
+        };
+        let (status, answer) = match answer {
             Ok((status, Ok(body))) => {
                 let answer = serde_json::from_slice::<Value>(&body.to_bytes());
                 (status, answer.expect("JSON"))

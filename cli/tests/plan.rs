@@ -115,9 +115,15 @@ fn the_advice_follows_the_load() {
         "xxh64",
         "an item is written again"
     );
-    let reshard =
-        |figures: &str| planned(&format!("--item-bytes 1024 {figures}"))["reshard"].clone();
+    let planned = |figures: &str| planned(&format!("--item-bytes 1024 {figures}"));
+    let reshard = |figures: &str| planned(figures)["reshard"].clone();
     assert!(reshard("--writes-per-second 500 --growth-per-month 0.1").is_object());
+    // The past of a log stays where it is.
+    let log = planned("--writes-per-second 500 --growth-per-month 0.1");
+    let items = |field: &str| log[field]["items"].as_f64().expect("a figure");
+    assert!(items("reshard_behind") * 1_000.0 < items("reshard"), "{log}");
+    let any = planned("--writes-per-second 500 --growth-per-month 0.1 --sort-keys-grow false");
+    assert_eq!(any["reshard_behind"], Value::Null, "all of it moves");
     let random = reshard("--writes-per-second 500 --append-only --growth-per-month 0.1");
     assert_eq!(random, Value::Null, "growing moves nothing under random");
     assert_eq!(placement("--reads-per-second 1"), "xxh64");

@@ -88,6 +88,7 @@ function facts({ collection, more, may_grow: mayGrow, max_shards: max, damaged_f
     ["May grow by itself (GrowKeys)", yes(mayGrow)], ["Markers are being removed", yes(more.cleanup_pending)],
     ["Last changed", collection.last_updated ? time(collection.last_updated, true) : "never"], ["Read by the console", at ? time(at) : "–"],
   ];
+  if (collection.epochs?.length > 1) rows.push(["Epochs", collection.epochs.map(({ from, number_of_shards: n }) => `${n === 1 ? "1 shard" : `${n} shards`}${from === null ? "" : ` behind ${from}`}`).join(", ")]);
   if (damaged) rows.push(["Damaged figures in its ledgers", number(damaged)]);
   return table("Metadata", ["Name", "Value"], rows);
 }

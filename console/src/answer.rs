@@ -1,6 +1,7 @@
 //! What the page asks for beside the stream, and what it has done.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use dynashard_api::grants::GrantedKeys;
 use dynashard_api::json::ItemJson;
@@ -192,8 +193,9 @@ pub(crate) async fn item(shared: &Shared, body: &[u8]) -> Answer {
     // A strongly consistent read may move what it finds, and the console only looks.
     let eventual = Consistency::Eventual;
     let got = Box::pin(tables.reader.get(&key, None, eventual, tables.deadline())).await?;
-    let metadata = metadata_of(tables, &key.partition).await?;
+    let metadata = Arc::new(metadata_of(tables, &key.partition).await?);
     let placement = metadata.placement;
+    let here = metadata.at(&key.sort);
     let home = |count: ShardCount| {
         placement.home(&key, count).map(|shard| {
             let physical = key.at(shard, placement, schema.separator);
@@ -209,9 +211,9 @@ pub(crate) async fn item(shared: &Shared, body: &[u8]) -> Answer {
         "etag": format!("\"{:016x}\"", got.item.version.get()),
         "generation": got.item.generation.get(),
         "consumed_rcu": got.consumed_rcu,
-        "count": metadata.number_of_shards.get(),
-        "home": home(metadata.number_of_shards),
-        "moving_to": metadata.reshard().map(|reshard| home(reshard.to)),
+        "count": here.number_of_shards.get(),
+        "home": home(here.number_of_shards),
+        "moving_to": here.reshard().map(|reshard| home(reshard.to)),
         "before": before.collect::<Vec<_>>(),
     }))
 }
@@ -227,8 +229,8 @@ pub(crate) async fn balance(shared: &Shared, body: &[u8]) -> Answer {
     let tables = connected(shared)?;
     let CollectionAsked { pk } = read(body)?;
     let partition = partition_key(&pk)?;
-    let metadata = metadata_of(tables, &partition).await?;
-    let (placement, count) = (metadata.placement, metadata.number_of_shards);
+    let metadata = Arc::new(metadata_of(tables, &partition).await?);
+    let placement = metadata.placement;
     if !placement.is_calculated() {
         let why = "under random each write draws its shard, so its key does not tell where it lies; dynashard verify \
                    counts the shards";
@@ -237,8 +239,9 @@ pub(crate) async fn balance(shared: &Shared, body: &[u8]) -> Answer {
     let all = Query::all(partition.clone());
     let query = Query { limit: SAMPLE, ..all };
     let sample = page(tables, &query).await?;
-    let mut items = vec![0_u64; usize::try_from(count.get()).unwrap_or_default()];
+    let mut items = vec![0_u64; usize::try_from(metadata.widest().get()).unwrap_or_default()];
     for (sort, _) in &sample.items {
+        let count = metadata.at(sort).number_of_shards;
         let home = placement.home(&ItemKey::new(partition.clone(), sort.clone()), count);
         let place = home.and_then(|shard| usize::try_from(shard.get()).ok());
         if let Some(items) = place.and_then(|place| items.get_mut(place)) {

@@ -161,7 +161,7 @@ fn whole(of: f64) -> u64 {
 mod tests {
     use std::time::Duration;
 
-    use dynashard_core::Generation;
+    use dynashard_core::{Generation, Interval};
     use dynashard_keys::{PartitionKey, Placement, ShardCount, ShardId};
 
     use super::*;
@@ -182,6 +182,8 @@ mod tests {
         let stable = CollectionMetadata::stable(partition.clone(), Placement::Xxh64, from, 0);
         let generation = Generation::new(2);
         let job = Job {
+            within: Interval::default(),
+            marked_within: Interval::default(),
             old_requests: None,
             partition,
             generation,

@@ -88,6 +88,10 @@ RULES = [
     (400, "bad_header", "do not go together", lambda case: has(case, "If-Match", "If-None-Match")),
     (400, "bad_parameter", "from lies above to", lambda case: has(case, "from", "to")),
     (400, "bad_body", '"min" is above "max"', lambda case: has(case, "min", "max")),
+    (400, "bad_body", '"whole" is about all sort keys', lambda case: has(case, "from", "whole")),
+    (400, "bad_body", "says which way keys are newer", lambda case: has(case, "descending")),
+    # Which epochs there are no document says.
+    (400, "bad_parameter", "lies in an older epoch", lambda case: has(case, "from")),
     # Coverage cases of schemathesis send 0 in a header whatever its pattern is, and count it as valid.
     (400, "bad_header", "takes", breaks_a_pattern),
     # JSON Schema counts characters, DynamoDB bytes.

@@ -17,10 +17,16 @@ IMAGE = "public.ecr.aws/lambda/provided:al2023-x86_64"
 # What SAM makes of it, with its emulator of the Runtime API. Later runs would take it for one that is made of AWS's.
 SAMS_IMAGE = "public.ecr.aws/lambda/provided:al2023-rapid-x86_64"
 
-PACKAGES = ["docker.io", "iptables", "busybox-static"]
+PACKAGES = ["docker.io", "iptables"]
 
 # What a bootstrap of Rust with glibc needs, and what resolves names.
-LIBRARIES = ["ld-linux-x86-64", "libc", "libm", "libgcc_s", "libpthread", "libdl", "librt", "libresolv", "libnss_"]
+LIBRARIES = [
+    *["libc.so.6", "libm.so.6", "libgcc_s.so.1", "libpthread.so.0", "libdl.so.2", "librt.so.1", "libresolv.so.2"],
+    *["libnss_dns.so.2", "libnss_files.so.2"],
+]
+
+# What SAM's own steps in the image call.
+PROGRAMS = ["sh", "mv", "chmod", "mkdir", "cat"]
 CERTIFICATES = Path("/etc/ssl/certs/ca-certificates.crt")
 
 
@@ -76,7 +82,7 @@ def quietly_runs() -> bool:
 
 
 class Image:
-    """Lambda's image: the one that is here, else AWS's, else one made of this machine's libraries until it is removed."""
+    """Lambda's image: the one that is here, else AWS's, else one made of this machine's programs and libraries until it is removed."""
 
     def __init__(self) -> None:
         self.is_own = False
@@ -87,24 +93,20 @@ class Image:
         else:
             self._make()
             self.is_own = True
-            self.origin = "made of this machine's libraries, as the registry does not answer"
+            self.origin = "made of this machine's programs and libraries, as the registry does not answer"
 
     @staticmethod
     def _make() -> None:
         with tempfile.NamedTemporaryFile(suffix=".tar") as file:
             with tarfile.open(fileobj=file, mode="w") as tar:
-                for library in libraries():
+                programs = {name: found(name) for name in PROGRAMS}
+                linked = (library for program in programs.values() for library in linked_to(program))
+                for library in sorted({*(Path("/lib/x86_64-linux-gnu", name) for name in LIBRARIES), *linked}):
                     tar.add(library.resolve(), arcname=str(library))
-                loader = Path("/lib64/ld-linux-x86-64.so.2")
-                tar.add(loader.resolve(), arcname=str(loader))
+                for name, program in programs.items():
+                    tar.add(program.resolve(), arcname=f"bin/{name}")
                 tar.add(CERTIFICATES.resolve(), arcname="etc/pki/tls/certs/ca-bundle.crt")
                 tar.add(CERTIFICATES.resolve(), arcname=str(CERTIFICATES))
-                busybox = shutil.which("busybox") or "/bin/busybox"
-                tar.add(busybox, arcname="bin/busybox")
-                for name in ["sh", "mv", "chmod", "mkdir", "cat"]:
-                    link = tarfile.TarInfo(f"bin/{name}")
-                    link.type, link.linkname = tarfile.SYMTYPE, "busybox"
-                    tar.addfile(link)
             file.flush()
             changes = [
                 "ENV PATH=/bin:/var/runtime LAMBDA_TASK_ROOT=/var/task LAMBDA_RUNTIME_DIR=/var/runtime TZ=:UTC",
@@ -121,9 +123,19 @@ class Image:
             quietly("docker", "image", "rm", "--force", IMAGE, SAMS_IMAGE)
 
 
-def libraries() -> list[Path]:
-    folder = Path("/lib/x86_64-linux-gnu")
-    return [path for path in sorted(folder.iterdir()) if any(path.name.startswith(f"{name}") for name in LIBRARIES) and ".so" in path.name]
+def found(program: str) -> Path:
+    where = shutil.which(program)
+    if where is None:
+        raise CannotRun(f"an image cannot be made: this machine has no {program}")
+    return Path(where)
+
+
+def linked_to(program: Path) -> list[Path]:
+    """The libraries of a program, and its loader."""
+    answer = quietly("ldd", str(program))
+    # A program that is linked to nothing answers with an error.
+    words = answer.stdout.split() if answer.returncode == 0 else []
+    return [Path(word) for word in words if word.startswith("/")]
 
 
 class Network:

@@ -9,7 +9,8 @@ With --command it starts two stacks: `dynashard local --engine-only` is the plai
 local`. Otherwise both run already, and --upstream is the plain address of the engine behind the endpoint, if that is another. All
 items of MainTable there, and all other tables, are deleted.
 
-With --command it then runs the programs of "A hot key" in docs/ENDPOINT.md (`hot_key`), on a stack that is started as the page says.
+With --command it then runs the programs of "A hot key" in docs/ENDPOINT.md (`hot_key`), on a stack that is started as the page says,
+and the commands of the pages that answer a question (`questions`).
 
 Needs the packages of requirements.txt, and those of package-lock.json (`npm ci --prefix infra/sdk-sessions`) with Node 20 or later.
 What the sessions wrote down lies in target/sdk-sessions. Exits with 1 if anything differs."""
@@ -30,10 +31,11 @@ from pathlib import Path
 
 from faulty import faulty
 from hot_key import hot_key
+from questions import questions
 from stacks import ENVIRONMENT, HERE, MAIN, WORK, local, make_tables
 
 SESSIONS = ["boto3_client.py", "boto3_resource.py", "pynamodb_models.py", "sdk_v3.mjs", "electrodb_entities.mjs"]
-HOT_KEY = "hot_key"
+OF_PAGES = {"hot_key": hot_key, "questions": questions}
 SESSION_SECS = 120
 
 
@@ -43,19 +45,19 @@ def main() -> None:
     parser.add_argument("--plain", help="the URL of a plain engine")
     parser.add_argument("--endpoint", help="the URL of the endpoint")
     parser.add_argument("--upstream", help="the URL of the engine behind the endpoint; the default is --plain")
-    parser.add_argument("--only", nargs="+", default=[], choices=[*(Path(name).stem for name in SESSIONS), HOT_KEY], metavar="SESSION")
+    parser.add_argument("--only", nargs="+", default=[], choices=[*(Path(name).stem for name in SESSIONS), *OF_PAGES], metavar="SESSION")
     args = parser.parse_args()
     if bool(args.command) == bool(args.plain and args.endpoint):
         parser.error("give --command, or --plain and --endpoint")
-    if HOT_KEY in args.only and not args.command:
-        parser.error(f"{HOT_KEY} starts its own stacks: give --command")
+    if not OF_PAGES.keys().isdisjoint(args.only) and not args.command:
+        parser.error(f"{' and '.join(OF_PAGES)} start their own stacks: give --command")
     WORK.mkdir(parents=True, exist_ok=True)
     # What was started is stopped, too, if this is.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     sessions = [name for name in SESSIONS if not args.only or Path(name).stem in args.only]
     wrong = compare_all(args, sessions) if sessions else 0
-    if args.command and (not args.only or HOT_KEY in args.only):
-        wrong += hot_key(args.command)
+    if args.command:
+        wrong += sum(run(args.command) for name, run in OF_PAGES.items() if not args.only or name in args.only)
     sys.exit(1 if wrong else 0)
 
 

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::io;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 /// Why a stack did not start. Each message is one line and names the remedy.
@@ -21,13 +22,12 @@ pub enum StartError {
     },
     /// The port cannot be listened on for another reason, such as a privileged port.
     #[error(
-        "cannot listen on 127.0.0.1:{port}: {source}: choose another port with {flag} (0 takes a \
-         free one)"
+        "cannot listen on {at}: {source}: choose another port with {flag} (0 takes a free one)"
     )]
     Listen {
-        /// The port that was asked for.
-        port: u16,
-        /// The option of the command that sets it.
+        /// The address and port that were asked for.
+        at: SocketAddr,
+        /// The option of the command that sets the port.
         flag: &'static str,
         /// What the operating system said.
         source: io::Error,

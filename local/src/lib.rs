@@ -19,7 +19,7 @@
 //! ```
 //!
 //! [`load_template`] reads the template that is deployed into a [`Plan`], and everything is made
-//! from that, so that the stack cannot drift from it. Everything listens on 127.0.0.1 only.
+//! from that, so that the stack cannot drift from it. Everything listens on 127.0.0.1, and the engine alone where it is told to.
 //! [`Stack::start`] starts it all and [`Stack::shutdown`] ends it.
 //!
 //! The rooms form layers, and each may use those below it only:
@@ -57,4 +57,4 @@ pub use error::StartError;
 pub use lambda::{Functions, Principals, User, build_functions};
 pub use plan::Plan;
 pub use stack::{Endpoints, Stack, StackOptions, signature_window};
-pub use template::{TemplateSource, load_template};
+pub use template::{TemplateSource, check_parameters, load_template};

@@ -1,9 +1,9 @@
-//! The HTTP/1.1 server of every endpoint. It listens on 127.0.0.1 only, and a stop waits for its
-//! connections.
+//! The HTTP/1.1 server of every endpoint. It listens on 127.0.0.1, unless the engine alone is told another address, and a stop
+//! waits for its connections.
 
 use std::future::Future;
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -35,9 +35,19 @@ pub(crate) type Stop = watch::Receiver<bool>;
 
 /// Binds a loopback port for the option `flag` of the command; port 0 takes a free one.
 pub(crate) async fn bind(port: u16, flag: &'static str) -> Result<TcpListener, StartError> {
-    TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await.map_err(|source| match source.kind() {
+    bind_at(Ipv4Addr::LOCALHOST.into(), port, flag).await
+}
+
+/// Binds a port of this address.
+pub(crate) async fn bind_at(
+    address: IpAddr,
+    port: u16,
+    flag: &'static str,
+) -> Result<TcpListener, StartError> {
+    let at = SocketAddr::new(address, port);
+    TcpListener::bind(at).await.map_err(|source| match source.kind() {
         io::ErrorKind::AddrInUse => StartError::PortInUse { port, flag },
-        _ => StartError::Listen { port, flag, source },
+        _ => StartError::Listen { at, flag, source },
     })
 }
 
@@ -88,7 +98,11 @@ impl Server {
 
 /// The URL of what is served on a listener.
 pub(crate) fn url(listener: &TcpListener) -> Result<String, StartError> {
-    let address = address(listener)?;
+    let mut address = address(listener)?;
+    // Where it listens on all addresses, this machine reaches it by its own.
+    if address.ip().is_unspecified() {
+        address.set_ip(Ipv4Addr::LOCALHOST.into());
+    }
     Ok(format!("http://{address}"))
 }
 

@@ -151,6 +151,7 @@ impl Stack {
             data_dir: options.data_dir,
             partitions: options.partitions,
             signature_window,
+            ..DynamoDbOptions::default()
         };
         let (tables, roles) = (plan.tables.clone(), Arc::clone(&access));
         let data =

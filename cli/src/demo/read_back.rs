@@ -165,7 +165,7 @@ pub(super) async fn count_shards(
     let cold = || CollectionMetadata::cold(partition.clone(), Placement::default());
     let collection = collection.unwrap_or_else(cold);
     let mut counts = BTreeMap::new();
-    for shard in collection.placement.shards(collection.layout().readable) {
+    for shard in collection.placement.shards(collection.widest()) {
         let mut query = ShardQuery {
             partition: partition.at(shard, collection.placement, schema.separator),
             range: SortRange::All,

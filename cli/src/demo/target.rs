@@ -18,7 +18,6 @@ use crate::args::Through;
 use crate::http::{Client, HttpError};
 use crate::local::endpoint_of;
 use crate::operator::settings_of;
-use crate::serve;
 
 /// Takes the load of a run, and gives it back.
 pub(super) enum Target {
@@ -55,7 +54,7 @@ impl Target {
             return Ok(Self::Api(Client::new(&stack.endpoints().api)));
         }
         let settings = settings_of(stack.parameters()).map_err(DemoError::Parameters)?;
-        let listener = serve::bind(Ipv4Addr::LOCALHOST.into(), Some(0)).await?;
+        let listener = dynashard_serve::bind(Ipv4Addr::LOCALHOST.into(), Some(0)).await?;
         let server = endpoint_of(stack, listener).await?;
         let client = Client::new(&server.url());
         Ok(Self::Endpoint(Endpoint { client, schema: settings.schema, server }))

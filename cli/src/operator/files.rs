@@ -16,8 +16,19 @@ pub(super) fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
     new.write_all(content)?;
     new.sync_all()?;
     fs::rename(&new_path, path)?;
-    let directory = path.parent().filter(|path| !path.as_os_str().is_empty());
+    keep_names(path.parent().filter(|path| !path.as_os_str().is_empty()))
+}
+
+/// Has the names in a directory outlast a loss of power.
+#[cfg(unix)]
+fn keep_names(directory: Option<&Path>) -> io::Result<()> {
     File::open(directory.unwrap_or(Path::new(".")))?.sync_all()
+}
+
+/// Windows opens no directory, and keeps names by itself.
+#[cfg(windows)]
+fn keep_names(_: Option<&Path>) -> io::Result<()> {
+    Ok(())
 }
 
 /// The path of what a link leads to, through as many as there are, whether or not anything is there.

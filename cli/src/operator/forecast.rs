@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use dynashard_core::ports::Consistency;
 use dynashard_core::query::{PageBudget, Query, Strategy};
-use dynashard_core::{Fields, Phase, Settings, Waits, most_moves_per_sec};
+use dynashard_core::{Extent, Fields, Phase, Settings, Waits, most_moves_per_sec};
 use dynashard_keys::{PartitionKey, Placement, ShardCount};
 use dynashard_planning::figure::number;
 use serde::Serialize;
@@ -74,7 +74,7 @@ pub(super) enum Known {
 pub(super) async fn forecast(
     connection: &Connection,
     pk: &PartitionKey,
-    (requested, rate): (ShardCount, Option<u32>),
+    (extent, requested, rate): (&Extent, ShardCount, Option<u32>),
     items: Option<u64>,
     output: &mut Output,
 ) -> Result<(), Failure> {
@@ -97,10 +97,25 @@ pub(super) async fn forecast(
         return Err(Failure { code: "bad_shard_count", detail });
     }
     let estimated = whole(metadata.estimated_items());
+    // Behind this key lies what gets the count.
+    let newest = metadata.epochs.older.last().map(|epoch| &epoch.boundary);
+    let (behind, descending) = match extent {
+        Extent::Behind { boundary, descending } if newest.is_none() => {
+            (Some(boundary), *descending)
+        }
+        Extent::Behind { boundary, .. } => (Some(boundary), metadata.epochs.descending),
+        Extent::Newest | Extent::Older(_) | Extent::Whole => (newest, metadata.epochs.descending),
+    };
     let (items, known) = match items {
         Some(told) => (told, Known::Told),
-        None if estimated > 0 => (estimated, Known::ByLastChange),
-        None => counted(connection, pk, output).await?,
+        None if estimated > 0 && behind.is_none() => (estimated, Known::ByLastChange),
+        None => {
+            let strategy = if behind.is_some() { Strategy::Ordered } else { Strategy::Parallel };
+            let ascending = !descending;
+            let start = behind.cloned();
+            let query = Query { start, ascending, strategy, ..Query::all(pk.clone()) };
+            counted(connection, query, output).await?
+        }
     };
     let demand = reader.activity(&metadata, deadline(&directory)).await.demand;
     let writes = demand.ok().flatten().map_or(0.0, |rates| rates.write_units);
@@ -212,28 +227,23 @@ impl<'a> Forecast<'a> {
     }
 }
 
-/// Counts the items of a collection, up to a bound.
+/// Counts the items of a query, up to a bound.
 async fn counted(
     connection: &Connection,
-    pk: &PartitionKey,
+    query: Query,
     output: &Output,
 ) -> Result<(u64, Known), Failure> {
-    let activity = Activity::begin(!output.is_json());
+    let activity = Activity::begin(!output.is_for_machines());
     let reader = connection.reader();
     let fields = Fields::new([connection.schema().sort_key_name.clone()])?;
-    let mut query = Query {
-        strategy: Strategy::Parallel,
-        consistency: Consistency::Eventual,
-        fields: Some(fields),
-        limit: PAGE,
-        ..Query::all(pk.clone())
-    };
+    let consistency = Consistency::Eventual;
+    let mut query = Query { consistency, fields: Some(fields), limit: PAGE, ..query };
     let mut items = 0;
     loop {
         let page =
             reader.query(&query, PageBudget::UNLIMITED, deadline(reader.directory())).await?;
         items += u64::try_from(page.items.len()).unwrap_or_default();
-        activity.says(|| format!("{pk}: counting its items: {items}"));
+        activity.says(|| format!("{}: counting its items: {items}", query.partition));
         match page.cursor {
             None => return Ok((items, Known::Counted)),
             Some(_) if items >= MOST_COUNTED => return Ok((items, Known::CountedInPart)),

@@ -17,7 +17,7 @@ use serde::Serialize;
 use super::adopt::{Example, example};
 use super::budget::Budget;
 use super::connect::{ConnectArgs, Connection, deadline};
-use super::output::{Activity, Output};
+use super::output::{Activity, Form, Output};
 use super::patience::patiently;
 use super::scan::{ReadRate, TableScan, all_segments};
 use super::{Failure, INTERRUPTED, PATIENCE, signals};
@@ -54,6 +54,8 @@ pub(crate) struct IndexesArgs {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
+    form: Form,
+    #[command(flatten)]
     connect: ConnectArgs,
 }
 
@@ -75,7 +77,7 @@ Examples:
   dynashard indexes --stack-name dynashard --rewrite --write-units 500";
 
 pub(crate) async fn run(args: IndexesArgs) -> ExitCode {
-    let mut output = Output::new(args.json);
+    let mut output = Output::of(args.form, args.json);
     let status = Box::pin(indexes(&args, &mut output)).await.unwrap_or_else(|failure| {
         output.failure(None, &failure);
         ExitCode::FAILURE
@@ -130,7 +132,7 @@ async fn grow(
 ) -> Result<IndexShards, Failure> {
     let shards = shards.ok_or_else(no_shards)?;
     let pinned = directory.pinned();
-    let activity = Activity::begin(!output.is_json());
+    let activity = Activity::begin(!output.is_for_machines());
     activity.says(|| "waiting until all readers know of the shards".to_owned());
     let until = || Deadline::after(directory.now(), PATIENCE * 4);
     pinned.complete_index_growth(until()).await?;
@@ -173,7 +175,7 @@ async fn rewrite(
 ) -> Result<Rewriting, Failure> {
     let (operator, table) = (&connection.place.operator, &connection.place.main_table);
     let schema = connection.schema();
-    let activity = Activity::begin(!output.is_json());
+    let activity = Activity::begin(!output.is_for_machines());
     let clock = Stopwatch::start();
     let budget = RefCell::new(Budget::new(args.write_units.get(), clock.elapsed()));
     let told = RefCell::new(Rewriting::default());

@@ -11,23 +11,70 @@ use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
 use super::Failure;
+use super::rows::Rows;
 use crate::streams::{self, Unwritten};
+
+/// The form of a report.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum Format {
+    Table,
+    Json,
+    Csv,
+    Markdown,
+}
+
+/// In which form a command reports.
+#[derive(Debug, Clone, Copy, clap::Args)]
+pub(super) struct Form {
+    /// The form of the report: text for people, what --json prints, or its rows, which come when the command ends.
+    #[arg(long, value_name = "FORM", value_enum, conflicts_with = "json", default_value = "table")]
+    output: Format,
+}
+
+#[derive(Serialize)]
+struct Event<'a, T> {
+    event: &'static str,
+    #[serde(flatten)]
+    value: &'a T,
+}
 
 /// Where the report of a command goes.
 #[derive(Debug)]
 pub(super) struct Output {
-    json: bool,
+    format: Format,
+    /// What is printed as a table at the end.
+    rows: Rows,
     /// Why stdout takes no more. The command finishes its work all the same.
     broken: Option<Unwritten>,
 }
 
+impl Form {
+    /// Refuses rows of a command that goes on until somebody ends it: they come at its end.
+    pub(super) fn of_endless(self, flag: &str, is_given: bool) -> Result<(), Failure> {
+        match self.output {
+            Format::Csv | Format::Markdown if is_given => Err(Failure::bad_argument(format!(
+                "rows come when the command ends, and with {flag} it goes on: leave out {flag}, or take --json"
+            ))),
+            _ => Ok(()),
+        }
+    }
+}
+
 impl Output {
     pub(super) fn new(json: bool) -> Self {
-        Self { json, broken: None }
+        let format = if json { Format::Json } else { Format::Table };
+        Self { format, rows: Rows::default(), broken: None }
     }
 
-    pub(super) fn is_json(&self) -> bool {
-        self.json
+    /// In the form that was asked for, of which `--json` is the short way.
+    pub(super) fn of(form: Form, json: bool) -> Self {
+        let output = Self::new(json);
+        if json { output } else { Self { format: form.output, ..output } }
+    }
+
+    /// Whether another program reads the report.
+    pub(super) fn is_for_machines(&self) -> bool {
+        self.format != Format::Table
     }
 
     /// Whether nothing more can be printed.
@@ -37,7 +84,18 @@ impl Output {
 
     /// The exit status of a command that had this to say, and the end of what it prints. A report of which a part is
     /// lost has failed, unless its reader has closed stdout: that has what it wants.
-    pub(super) fn end(self, status: ExitCode) -> ExitCode {
+    pub(super) fn end(mut self, status: ExitCode) -> ExitCode {
+        let rows = std::mem::take(&mut self.rows);
+        let is_table = matches!(self.format, Format::Csv | Format::Markdown);
+        if is_table && rows.is_empty() {
+            note!("dynashard: the table is empty; --json says what else the report has");
+        } else if is_table {
+            let text = match self.format {
+                Format::Csv => rows.csv(),
+                _ => printable(&rows.markdown()).into_owned(),
+            };
+            self.line(text.strip_suffix('\n').unwrap_or(&text));
+        }
         match self.broken.filter(|error| !error.is_closed()) {
             Some(error) => {
                 note!("dynashard: {error}");
@@ -47,29 +105,34 @@ impl Output {
         }
     }
 
-    /// Prints a line of JSON, if that was asked for.
+    /// Prints a line of JSON, or keeps it as a row, if that was asked for.
     pub(super) fn json(&mut self, value: &impl Serialize) {
-        if self.json {
-            // What is serialized here are numbers and texts, which cannot fail.
-            let line = serde_json::to_string(value).unwrap_or_default();
-            self.line(&line);
-        }
+        self.report(value, None);
     }
 
     /// Prints a line of JSON that first says what it is, if JSON was asked for.
     pub(super) fn event(&mut self, event: &'static str, value: &impl Serialize) {
-        #[derive(Serialize)]
-        struct Event<'a, T> {
-            event: &'static str,
-            #[serde(flatten)]
-            value: &'a T,
+        self.report(&Event { event, value }, None);
+    }
+
+    /// An event whose rows are the objects in its list of this name.
+    pub(super) fn listing(&mut self, event: &'static str, list: &str, value: &impl Serialize) {
+        self.report(&Event { event, value }, Some(list));
+    }
+
+    fn report(&mut self, value: &impl Serialize, list: Option<&str>) {
+        // What is serialized here are numbers and texts, which cannot fail.
+        let line = || serde_json::to_string(value).unwrap_or_default();
+        match self.format {
+            Format::Table => {}
+            Format::Json => self.line(&line()),
+            Format::Csv | Format::Markdown => self.rows.add(&line(), list),
         }
-        self.json(&Event { event, value });
     }
 
     /// Prints a line for people, unless JSON was asked for.
     pub(super) fn text(&mut self, line: impl Display) {
-        if !self.json {
+        if !self.is_for_machines() {
             self.line(&printable(&line.to_string()));
         }
     }
@@ -83,7 +146,10 @@ impl Output {
             #[serde(flatten)]
             failure: &'a Failure,
         }
-        self.event("error", &Failed { pk, failure });
+        // A table holds what was found.
+        if self.format == Format::Json {
+            self.event("error", &Failed { pk, failure });
+        }
         match pk {
             Some(pk) => note!("dynashard: {pk:?}: {}", printable(&failure.to_string())),
             None => note!("dynashard: {}", printable(&failure.to_string())),

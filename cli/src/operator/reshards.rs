@@ -8,14 +8,14 @@ use std::time::Duration;
 use dynashard_api::view::CollectionView;
 use dynashard_core::ports::List;
 use dynashard_core::{
-    CollectionMetadata, Job, Kind, PaceChange, Phase, Progress, RunningChange, Scaler, ServerTime,
-    Waits,
+    CollectionMetadata, Extent, Job, Kind, PaceChange, Phase, Progress, RunningChange, Scaler,
+    ServerTime, Waits,
 };
 use dynashard_keys::PartitionKey;
 use serde::Serialize;
 
 use super::connect::{ConnectArgs, Connection, deadline};
-use super::output::Output;
+use super::output::{Form, Output};
 use super::{Failure, ended, partition_key, until_interrupted};
 use crate::numbers::float;
 use crate::streams;
@@ -69,6 +69,8 @@ struct Common {
     /// Print JSON on stdout: a line for each change, as GET /collection answers it, with what comes next.
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    form: Form,
     #[command(flatten)]
     connect: ConnectArgs,
 }
@@ -161,8 +163,11 @@ pub(super) fn rate(text: &str) -> Result<Rate, String> {
 }
 
 pub(crate) async fn run(args: ReshardsArgs) -> ExitCode {
-    let mut output = Output::new(args.common.json);
-    let shown = Box::pin(show(&args, &mut output)).await;
+    let mut output = Output::of(args.common.form, args.common.json);
+    let shown = match args.common.form.of_endless("--watch", args.watch) {
+        Ok(()) => Box::pin(show(&args, &mut output)).await,
+        Err(refused) => Err(refused),
+    };
     ended(output, args.pk.as_ref(), shown)
 }
 
@@ -177,14 +182,14 @@ pub(crate) async fn resume(args: ResumeArgs) -> ExitCode {
 }
 
 pub(crate) async fn cancel(args: PauseArgs) -> ExitCode {
-    let mut output = Output::new(args.common.json);
+    let mut output = Output::of(args.common.form, args.common.json);
     let canceled = Box::pin(until_interrupted(go_back(&args, &mut output))).await;
     ended(output, Some(&args.pk), canceled)
 }
 
 /// Changes the pace of one change, and shows it.
 async fn set(pk: PartitionKey, common: &Common, change: PaceChange) -> ExitCode {
-    let mut output = Output::new(common.json);
+    let mut output = Output::of(common.form, common.json);
     let setting = async {
         let connection = common.connect.connect().await?.until_pinned().await?;
         let scaler = Scaler::new(connection.writing_directory());
@@ -241,7 +246,8 @@ async fn go_back(args: &PauseArgs, output: &mut Output) -> Result<(), Failure> {
             return Err(Failure { code: "no_reshard", detail });
         }
     };
-    scaler.request_count(&args.pk, from, deadline(directory)).await?;
+    let extent = metadata.epochs.changing.map_or(Extent::Newest, Extent::Older);
+    scaler.request_change(None, &args.pk, (&extent, from), deadline(directory)).await?;
     let resumed = PaceChange { paused: Some(false), ..PaceChange::default() };
     scaler.set_pace(&args.pk, resumed, deadline(directory)).await?;
     let running = scaler.running(&args.pk, deadline(directory)).await?;
@@ -331,7 +337,7 @@ impl Shown {
     /// Shows the changes: on a terminal in place of what stands there, elsewhere what is new.
     fn show(&mut self, running: &[RunningChange], view: &View, watches: bool, output: &mut Output) {
         self.has_any |= !running.is_empty();
-        let redraws = watches && !output.is_json() && io::stdout().is_terminal();
+        let redraws = watches && !output.is_for_machines() && io::stdout().is_terminal();
         if let Some(first) = running.first().filter(|_| redraws) {
             // Trouble with stdout shows with the next line.
             drop(streams::print(&format!("{CLEARED}at {} UTC:", time_of_day(first.now.0))));

@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use dynashard_api::view::CollectionView;
 use dynashard_core::{
-    CollectionMetadata, DecisionHistory, DecisionRecord, Phase, Progress, Scaler, ScalingStatus,
-    ServerTime, Stage, Waits,
+    CollectionMetadata, DecisionHistory, DecisionRecord, Extent, Phase, Progress, Scaler,
+    ScalingStatus, ServerTime, Stage, Waits,
 };
-use dynashard_keys::{PartitionKey, ShardCount};
+use dynashard_keys::{PartitionKey, ShardCount, SortKey, SortKeyType};
 
 use super::connect::{ConnectArgs, deadline};
 use super::forecast::{ForecastArgs, forecast};
-use super::output::{Activity, Output};
+use super::output::{Activity, Form, Output};
 use super::reshards::{Rate, rate};
 use super::{Failure, INTERRUPTED, partition_key, signals};
 use crate::clock::Stopwatch;
@@ -31,6 +31,8 @@ pub(crate) struct ScaleArgs {
     /// The new shard count. Under xxh64 it is rounded up to a power of two.
     #[arg(long, value_name = "N")]
     shards: u32,
+    #[command(flatten)]
+    extent: ExtentArgs,
     /// Change the count also on a table with local secondary indexes and more than 5 GB. Such an index bounds each shard to
     /// 10 GB: look first whether fewer shards hold the collection, since items that do not fit cannot move.
     #[arg(long)]
@@ -48,7 +50,25 @@ pub(crate) struct ScaleArgs {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
+    form: Form,
+    #[command(flatten)]
     connect: ConnectArgs,
+}
+
+/// What of the collection is to get the count.
+#[derive(Debug, clap::Args)]
+struct ExtentArgs {
+    /// Give the count to what lies behind this sort key alone, and leave everything up to it where it is: the past of a collection
+    /// whose keys grow.
+    #[arg(long, value_name = "SK")]
+    from: Option<String>,
+    /// With --from: newer sort keys sort lower, as where they begin with a time that counts down. The key itself gets the count,
+    /// too.
+    #[arg(long, requires = "from")]
+    descending: bool,
+    /// Give the count to all epochs, one after the other, until the collection is one again.
+    #[arg(long, conflicts_with_all = ["from", "dry_run"])]
+    whole: bool,
 }
 
 /// What follows the arguments in `--help`.
@@ -58,6 +78,10 @@ only the waiting; run the same command again to wait again. While a reshard runs
 is kept and reverses it once it has closed, a request for its new count withdraws that, and a request for any
 other count is refused with reshard_running. `dynashard reshards` shows it, `pause` halts it, and `cancel` goes back.
 
+With --from, what lies behind the key becomes an epoch of its own: the change moves what is there already, which is
+little where the key is of now, and queries of the past ask the shards of then. Without it, and without --whole,
+the newest epoch gets the count.
+
 Exit status: 0 if the collection has the count, or with --no-wait if the change is accepted; 1 if not, and a
 line on stderr says why, with the code of the API; 130 after Ctrl-C.
 
@@ -65,11 +89,23 @@ Examples:
   dynashard scale --stack-name dynashard --pk EWR --shards 16
   dynashard scale --stack-name dynashard --pk EWR --shards 16 --dry-run
   dynashard scale --stack-name dynashard --pk EWR --shards 16 --rate 200
+  dynashard scale --stack-name dynashard --pk EWR --shards 16 --from 2026-11-28
   dynashard scale --stack-name dynashard --pk EWR --shards 4 --no-wait --json
   dynashard scale --endpoint-url http://127.0.0.1:8000 --main-table MainTable --metadata-table MetadataTable --pk EWR --shards 2";
 
+impl ExtentArgs {
+    /// What of the collection is to get the count.
+    fn of(&self, sort_keys: SortKeyType) -> Result<Extent, Failure> {
+        let Some(from) = &self.from else {
+            return Ok(if self.whole { Extent::Whole } else { Extent::Newest });
+        };
+        let boundary = SortKey::parse(from, sort_keys).map_err(dynashard_core::Error::from)?;
+        Ok(Extent::Behind { boundary, descending: self.descending })
+    }
+}
+
 pub(crate) async fn run(args: ScaleArgs) -> ExitCode {
-    let mut output = Output::new(args.json);
+    let mut output = Output::of(args.form, args.json);
     let status = Box::pin(scale(&args, &mut output)).await.unwrap_or_else(|failure| {
         output.failure(Some(args.pk.as_str()), &failure);
         ExitCode::FAILURE
@@ -81,8 +117,9 @@ async fn scale(args: &ScaleArgs, output: &mut Output) -> Result<ExitCode, Failur
     let shards = ShardCount::new(args.shards).map_err(dynashard_core::Error::from)?;
     let mut signals = signals()?;
     let connection = args.connect.connect().await?;
+    let extent = args.extent.of(connection.schema().sort_key_type)?;
     if args.forecast.dry_run {
-        let wanted = (shards, args.rate.and_then(Rate::units));
+        let wanted = (&extent, shards, args.rate.and_then(Rate::units));
         let said = forecast(&connection, &args.pk, wanted, args.forecast.items, output);
         let done = tokio::select! {
             said = Box::pin(said) => said.map(|()| ExitCode::SUCCESS),
@@ -97,13 +134,14 @@ async fn scale(args: &ScaleArgs, output: &mut Output) -> Result<ExitCode, Failur
     }
     let directory = scaler.directory();
     // It may wait for leases on the last change to end.
-    let activity = Activity::begin(!output.is_json());
+    let activity = Activity::begin(!output.is_for_machines());
     activity.says(|| format!("{}: asking for {shards} shards", args.pk));
     let since_secs = directory.now().epoch_secs();
     let ask = async {
         // What is mistyped is to leave nothing in the directory.
         connection.reader().collection(&args.pk, deadline(directory)).await?;
-        let metadata = scaler.request_count(&args.pk, shards, deadline(directory)).await?;
+        let change = (&extent, shards);
+        let metadata = scaler.request_change(None, &args.pk, change, deadline(directory)).await?;
         if let Some(rate) = args.rate {
             // What has the count already moves nothing.
             scaler.set_pace(&args.pk, rate.pace(), deadline(directory)).await?;
@@ -135,8 +173,20 @@ async fn scale(args: &ScaleArgs, output: &mut Output) -> Result<ExitCode, Failur
         }
         return Ok(ExitCode::SUCCESS);
     }
+    let wait = async {
+        loop {
+            let reached = wait(&args.pk, target, since_secs, &scaler, output).await?;
+            if extent != Extent::Whole || reached.epochs.is_one() {
+                return Ok::<_, Failure>(reached);
+            }
+            scaler.request_change(None, &args.pk, (&extent, shards), deadline(directory)).await?;
+            if let Some(rate) = args.rate {
+                scaler.set_pace(&args.pk, rate.pace(), deadline(directory)).await?;
+            }
+        }
+    };
     let waited = tokio::select! {
-        waited = Box::pin(wait(&args.pk, target, since_secs, &scaler, output)) => Some(waited?),
+        waited = Box::pin(wait) => Some(waited?),
         () = signals.received() => None,
     };
     let Some(metadata) = waited else {
@@ -158,7 +208,7 @@ async fn wait(
     scaler: &Scaler,
     output: &mut Output,
 ) -> Result<CollectionMetadata, Failure> {
-    let activity = Activity::begin(!output.is_json());
+    let activity = Activity::begin(!output.is_for_machines());
     let mut watch = Watch::begin();
     loop {
         let status = scaler.status(partition, target, deadline(scaler.directory())).await?;

@@ -12,7 +12,7 @@ use dynashard_core::{Deadline, Directory, Pinned, PinnedTime, RequestDates};
 use serde::Serialize;
 
 use super::connect::{ConnectArgs, Connection, deadline};
-use super::output::{Activity, Output};
+use super::output::{Activity, Form, Output};
 use super::{Failure, INTERRUPTED, PATIENCE, signals};
 
 /// How often CloudFormation is asked for the stack's parameter.
@@ -40,6 +40,8 @@ pub(crate) struct SettingsArgs {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
+    form: Form,
+    #[command(flatten)]
     connect: ConnectArgs,
 }
 
@@ -59,8 +61,8 @@ count is in force. Run `dynashard doctor` first: it says which values go togethe
 when no request lives any more that was signed before; the command waits for that, some 18 minutes from the defaults.
 
 --convert-directory changes how a stack that an earlier version has set up lists its sharded keys: in 8,192 segments, and
-no longer in one item that every environment reads and that takes 50,000. Deploy this version first. Functions of the one
-before answer settings_mismatch from then on.
+no longer in one item that every environment reads and that takes 50,000. Collections may then have epochs, too. Deploy
+this version first. Functions of an earlier one answer settings_mismatch from then on.
 
 Ctrl-C ends the waiting, and the same command goes on with it. To take a change back, set the old value in the same
 way. With --main-table a change of LeaseSecs ends after step 1; run it again with --deployed after step 2.
@@ -74,7 +76,7 @@ Examples:
   dynashard settings --main-table MainTable --metadata-table MetadataTable --set LeaseSecs=10 --deployed";
 
 pub(crate) async fn run(args: SettingsArgs) -> ExitCode {
-    let mut output = Output::new(args.json);
+    let mut output = Output::of(args.form, args.json);
     let status = Box::pin(settings(&args, &mut output)).await.unwrap_or_else(|failure| {
         output.failure(None, &failure);
         ExitCode::FAILURE
@@ -163,7 +165,7 @@ async fn change_lease(
         };
         until_deployed(stack, value, &connection.place.operator, output).await?;
     }
-    let activity = Activity::begin(!output.is_json());
+    let activity = Activity::begin(!output.is_for_machines());
     activity.says(|| "LeaseSecs: waiting until nobody acts under a longer value".to_owned());
     let time = PATIENCE + pinned.waits().leases_end * 4;
     Ok(directory.pinned().complete(term, Deadline::after(directory.now(), time)).await?)
@@ -174,7 +176,7 @@ async fn date(
     directory: &Directory,
     output: &Output,
 ) -> Result<Pinned, Failure> {
-    let activity = Activity::begin(!output.is_json());
+    let activity = Activity::begin(!output.is_for_machines());
     activity.says(|| {
         let age = dates.age.as_secs();
         format!("writes are dated {age} s ago; waiting for those that were signed before")
@@ -189,7 +191,7 @@ async fn convert(
     directory: &Directory,
     output: &Output,
 ) -> Result<Pinned, Failure> {
-    let activity = Activity::begin(!output.is_json());
+    let activity = Activity::begin(!output.is_for_machines());
     activity.says(|| "reading the metadata of all collections".to_owned());
     let catalog = connection.catalog();
     let until = Deadline::after(directory.now(), CONVERSION_TIME);
@@ -205,7 +207,7 @@ async fn until_deployed(
 ) -> Result<(), Failure> {
     let (name, value) = ("LeaseSecs", lease_secs.to_string());
     note!("dynashard: deploy stack {stack_name} with {name}={value}; this command waits for it");
-    let activity = Activity::begin(!output.is_json());
+    let activity = Activity::begin(!output.is_for_machines());
     loop {
         let stack = Stack::find(operator, stack_name).await?;
         let deployed = stack.parameters.get(name).map_or("missing", String::as_str);

@@ -11,7 +11,7 @@ use futures_util::stream::{self, StreamExt, TryStreamExt};
 use serde::Serialize;
 
 use super::connect::{ConnectArgs, Connection, deadline};
-use super::output::Output;
+use super::output::{Form, Output};
 use super::reshards::{ChangeJson, View, running, time_of_day};
 use super::{Failure, ended, until_interrupted};
 
@@ -20,6 +20,8 @@ pub(crate) struct StatusArgs {
     /// Print JSON on stdout: one object.
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    form: Form,
     #[command(flatten)]
     connect: ConnectArgs,
 }
@@ -47,7 +49,7 @@ const RECENT_SECS: u64 = 3_600;
 const DECISIONS: usize = 5;
 
 pub(crate) async fn run(args: StatusArgs) -> ExitCode {
-    let mut output = Output::new(args.json);
+    let mut output = Output::of(args.form, args.json);
     let done = Box::pin(until_interrupted(status(&args, &mut output))).await;
     ended(output, None, done)
 }

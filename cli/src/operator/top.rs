@@ -12,7 +12,7 @@ use dynashard_planning::figure::number;
 use serde::Serialize;
 
 use super::connect::ConnectArgs;
-use super::output::Output;
+use super::output::{Form, Output};
 use super::patience::patiently;
 use super::{Failure, ended, until_interrupted};
 
@@ -44,6 +44,8 @@ pub(crate) struct TopArgs {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
+    form: Form,
+    #[command(flatten)]
     connect: ConnectArgs,
 }
 
@@ -65,12 +67,13 @@ Examples:
 const LOOK_EVERY: Duration = Duration::from_secs(10);
 
 pub(crate) async fn run(args: TopArgs) -> ExitCode {
-    let mut output = Output::new(args.json);
+    let mut output = Output::of(args.form, args.json);
     let done = Box::pin(until_interrupted(top(&args, &mut output))).await;
     ended(output, None, done)
 }
 
 async fn top(args: &TopArgs, output: &mut Output) -> Result<(), Failure> {
+    args.form.of_endless("--watch", args.watch)?;
     if args.cloudwatch_url.is_none() && args.connect.is_stand_in() {
         let why = "a server that stands in for DynamoDB need not stand in for CloudWatch: name one by --cloudwatch-url, as in \
                    http://127.0.0.1:9002";
@@ -89,7 +92,7 @@ async fn top(args: &TopArgs, output: &mut Output) -> Result<(), Failure> {
     };
     loop {
         let report = look(&insights, args).await?.ok_or_else(|| off(&table))?;
-        if args.watch && !output.is_json() && io::stdout().is_terminal() {
+        if args.watch && !output.is_for_machines() && io::stdout().is_terminal() {
             drop(Term::stdout().clear_screen());
         }
         show(&report, separator, args, output);

@@ -13,7 +13,7 @@ use dynashard_keys::PartitionKey;
 use serde::Serialize;
 
 use super::connect::{ConnectArgs, deadline};
-use super::output::{Activity, Output};
+use super::output::{Activity, Form, Output};
 use super::{Failure, INTERRUPTED, PATIENCE, partition_key, until_interrupted};
 
 /// Findings of each kind that are shown to people.
@@ -45,6 +45,8 @@ pub(crate) struct VerifyArgs {
     /// Print JSON on stdout, one object per line: each finding, each collection, and the summary.
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    form: Form,
     #[command(flatten)]
     connect: ConnectArgs,
 }
@@ -92,7 +94,7 @@ Examples:
   dynashard verify --endpoint-url http://127.0.0.1:8000 --main-table MainTable --metadata-table MetadataTable --all";
 
 pub(crate) async fn run(args: VerifyArgs) -> ExitCode {
-    let mut output = Output::new(args.json);
+    let mut output = Output::of(args.form, args.json);
     let mut summary = Summary { clean: true, ..Summary::default() };
     let checking = Box::pin(check(&args, &mut output, &mut summary));
     let checked = until_interrupted(checking).await;

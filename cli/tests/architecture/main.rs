@@ -88,8 +88,11 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "dynashard-keys",
             "dynashard-local",
             "dynashard-planning",
+            "dynashard-serve",
         ],
     ),
+    ("dynashard-serve", &["dynashard-aws-operator", "dynashard-core", "dynashard-endpoint"]),
+    ("dynashard-extension", &["dynashard-lambda", "dynashard-serve"]),
 ];
 
 /// What the pure rooms must not name, in dependencies or in code.

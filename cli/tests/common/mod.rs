@@ -168,8 +168,10 @@ impl LocalStack {
 
     /// As [`LocalStack::start`], with further variables in the command's environment.
     pub fn start_with(args: &[&str], variables: &[(&str, &str)]) -> Self {
-        let ports = ["local", "--port", "0", "--dynamodb-port", "0", "--lambda-port", "0"];
-        let mut child = dynashard(&[&ports, args].concat())
+        let ports = ["local", "--dynamodb-port", "0", "--port", "0", "--lambda-port", "0"];
+        // The engine alone has one.
+        let ports = if args.contains(&"--engine-only") { &ports[..3] } else { &ports[..] };
+        let mut child = dynashard(&[ports, args].concat())
             .envs(variables.iter().copied())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())

@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 
 use crate::common::cloudformation::{CloudFormation, WRITING_ROLE_ARNS};
 use crate::common::gate::Gate;
-use crate::common::{LocalStack, Ran, run, shell, without_account};
+use crate::common::{LocalStack, Ran, checkout, run, shell, without_account};
 use crate::tables::{self, definition, element};
 
 /// A DynamoDB without tables that takes what tests load it with.
@@ -62,6 +62,38 @@ async fn put_order(client: &Client, customer: &str, at: u32, more: &[(&str, Sdk)
     put(client, "Orders", [("customer", text(customer)), ("at", number(at))], more).await;
 }
 
+/// `init` wrote `DenyOtherWriters` of customers' data, which the template refuses beside a table that exists.
+fn assert_what_is_deployed_for_it_fits(stack: &LocalStack) {
+    let directory = tempfile::tempdir().expect("a directory");
+    let dir = directory.path().to_str().expect("a path");
+    let copied =
+        std::fs::copy(checkout().join("template.yaml"), directory.path().join("template.yaml"));
+    copied.expect("the template is there");
+    let args =
+        ["init", "--endpoint-url", &stack.dynamodb, "--environment", "prod", "--yes", "--json"];
+    let init = |more: &[&str]| {
+        run(without_account(&[&args[..], &["--table", "Orders", "--dir", dir], more].concat()))
+    };
+    // DynamoDB says it.
+    assert_eq!(init(&["--set", "SortKeyType=S"]).status, 1);
+    let ran = init(&["--set", "GrowKeys=CUSTOMER#*"]);
+    let parameters = &ran.last()["parameters"];
+    for (name, value) in [
+        ("ExistingMainTable", "Orders"),
+        ("PartitionKeyName", "customer"),
+        ("SortKeyName", "at"),
+        ("SortKeyType", "N"),
+        ("TtlAttribute", "expires"),
+        ("GrowKeys", "CUSTOMER#*"),
+        ("ScalingMode", "off"),
+        ("DenyOtherWriters", "off"),
+        ("LogRetentionDays", "365"),
+    ] {
+        assert_eq!(parameters[name], value, "{ran:?}");
+    }
+    assert_eq!(init(&[]).status, 1, "files that are there stay");
+}
+
 #[tokio::test]
 async fn a_table_of_others_is_taken_as_it_is() {
     let stack = LocalStack::start(&ENGINE);
@@ -71,6 +103,7 @@ async fn a_table_of_others_is_taken_as_it_is() {
     let ttl = ttl.expect("a specification");
     let update = client.update_time_to_live().table_name("Orders").time_to_live_specification(ttl);
     update.send().await.expect("a time to live");
+    assert_what_is_deployed_for_it_fits(&stack);
     for at in 0..100 {
         put_order(&client, &format!("CUSTOMER#{}", at % 7), at, &[("total", number(at))]).await;
     }

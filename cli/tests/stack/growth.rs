@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use rustix::process::Signal;
 use serde_json::json;
 
 use crate::common::LocalStack;
@@ -40,6 +41,45 @@ fn regression_a_collection_with_a_long_key_could_not_change_its_count() {
         let read = read.iter().map(|item| item["sk"].as_str().expect("a sort key"));
         assert!(read.eq(keys.iter().map(String::as_str)), "each once, and in order");
     }
+}
+
+/// The functions that decide were not allowed to count what lies before the last writes, and all of a log moved.
+#[test]
+fn regression_a_large_log_moved_though_nobody_writes_to_its_past() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let data = ["--data-dir", directory.path().to_str().expect("UTF-8")];
+    let set = ["LeaseSecs=1", "CooldownSecs=0", "RequestLifetimeSecs=2"];
+    let set = set.iter().flat_map(|setting| ["--set", setting]).collect::<Vec<_>>();
+    let sorts = |from: usize, to: usize| (from..to).map(|n| format!("{n:06}"));
+    let puts = |sorts: &[String]| {
+        let put = |sk: &String| json!({ "pk": "log", "sk": sk, "item": { "sk": sk } });
+        sorts.iter().map(put).collect::<Vec<_>>()
+    };
+    let past = sorts(0, 10_200).collect::<Vec<_>>();
+    let stack = LocalStack::start(&[&data[..], &set, &["--no-throttle"]].concat());
+    stack.put_all(puts(&past));
+    stack.end(Signal::TERM);
+
+    let stack = LocalStack::start(&[&data[..], &set, &["--partition-wcu", "50"]].concat());
+    let collection = || stack.get("/collection?pk=log").json();
+    let mut written = past.len();
+    for _ in 0..MOST_BATCHES {
+        stack.put_all(puts(&sorts(written, written + BATCH).collect::<Vec<_>>()));
+        written += BATCH;
+        if collection()["epochs"].as_array().map(Vec::len) == Some(2) {
+            break;
+        }
+    }
+    let grown = collection();
+    let epochs = grown["epochs"].as_array().expect("a list");
+    assert_eq!((epochs.len(), &epochs[0]["number_of_shards"]), (2, &json!(1)), "{grown}");
+    let boundary = epochs[1]["from"].as_str().expect("a sort key");
+    assert!(boundary > "010100", "{grown}");
+    let shards = epochs[1]["number_of_shards"].as_u64().expect("a count");
+    stack.until_at_rest("log", u32::try_from(shards).expect("a count"));
+    let read = stack.query(json!({ "pk": "log", "limit": 1_000 }));
+    let read = read.iter().map(|item| item["sk"].as_str().expect("a sort key").to_owned());
+    assert!(read.eq(sorts(0, written)), "each once, and in order");
 }
 
 /// Writes to a collection until it has four shards, and reads it back.

@@ -14,6 +14,7 @@ mod dates;
 mod decisions;
 mod doctor;
 mod existing_table;
+mod extension;
 mod growth;
 mod indexes;
 mod local;

@@ -189,6 +189,47 @@ fn a_collection_is_scaled_and_holds_the_same_afterwards() {
     assert_eq!(digest(&stack), before);
 }
 
+/// What lies behind a key gets more shards, the past stays where it is, and both are merged again.
+#[test]
+fn the_future_of_a_collection_grows_and_its_past_stays_where_it_is() {
+    let stack = LocalStack::start(&SHORT);
+    collection(&stack, "EWR", 1, 200);
+    let digest = || {
+        let verified = on(&stack, &["verify", "--pk", "EWR", "--json"]);
+        assert_eq!(verified.status, 0, "{verified:?}");
+        verified.events("collection")[0]["digest"].clone()
+    };
+    let before = digest();
+    let sorts = query_all(&stack, "EWR");
+    let boundary = &*sorts[189];
+    let ask = |more: &[&str]| on(&stack, &[&["scale", "--pk", "EWR", "--json"], more].concat());
+    let forecast = ask(&["--shards", "4", "--from", boundary, "--dry-run"]);
+    assert_eq!((forecast.status, &forecast.last()["items"]), (0, &json!(10)), "{forecast:?}");
+    let grown = ask(&["--shards", "4", "--from", boundary]);
+    assert_eq!(grown.status, 0, "{grown:?}");
+    let epochs = json!([{ "from": null, "number_of_shards": 1 }, { "from": boundary, "number_of_shards": 4 }]);
+    assert_eq!(grown.last()["epochs"], epochs, "{grown:?}");
+    let moved =
+        grown.lines().iter().filter_map(|line| line["reshard"]["items_moved"].as_u64()).max();
+    assert!(moved <= Some(10), "at most what lies behind the key: {grown:?}");
+    assert_eq!((digest(), query_all(&stack, "EWR")), (before.clone(), sorts.clone()));
+    let past = ask(&["--shards", "8", "--from", &sorts[100]]);
+    assert_eq!((past.status, &past.last()["code"]), (1, &json!("bad_parameter")), "{past:?}");
+
+    let merged = ask(&["--shards", "2", "--whole"]);
+    assert_eq!(merged.status, 0, "{merged:?}");
+    assert_eq!(merged.last()["epochs"], json!([{ "from": null, "number_of_shards": 2 }]));
+    assert_eq!((digest(), query_all(&stack, "EWR")), (before, sorts));
+}
+
+/// The sort keys of a collection as they are read back, in order.
+fn query_all(stack: &LocalStack, pk: &str) -> Vec<String> {
+    let read = on(stack, &["query", "--pk", pk, "--all"]);
+    assert_eq!(read.status, 0, "{read:?}");
+    let sorts = read.lines().into_iter().filter_map(|line| line["sk"].as_str().map(str::to_owned));
+    sorts.collect()
+}
+
 #[test]
 fn a_running_change_is_shown_paused_resumed_and_canceled() {
     let stack = LocalStack::start(&SHORT);
@@ -331,6 +372,22 @@ fn a_request_that_cannot_be_met_says_why_with_the_code_of_the_api() {
     let unknown = ["scale", "--pk", "LGA", "--shards", "2"];
     assert_eq!(code(&unknown), refused(1, "collection_not_found"));
     assert_eq!(code(&["verify", "--pk", "LGA"]), refused(2, "collection_not_found"));
+}
+
+/// In a container it was reached by nobody.
+#[test]
+fn the_engine_listens_where_it_is_told_to() {
+    let engine = LocalStack::start(&["--engine-only", "--address", "127.0.0.2"]);
+    assert!(engine.dynamodb.starts_with("http://127.0.0.2:"), "{}", engine.dynamodb);
+    assert!(
+        LocalStack::start(&["--engine-only", "--address", "0.0.0.0"])
+            .dynamodb
+            .contains("127.0.0.1")
+    );
+    for words in [&["--address", "127.0.0.2"][..], &["--engine-only", "--port", "1"]] {
+        let refused = run(without_account(&[&["local"], words].concat()));
+        assert_eq!(refused.status, 2, "{refused:?}");
+    }
 }
 
 #[test]

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use crate::common::{LocalStack, checkout};
 
 /// What the template grants and no test can use, each with the reason.
-const NOT_USED_HERE: [(&str, &str, &str); 3] = [
+const NOT_USED_HERE: [(&str, &str, &str); 5] = [
     (
         "RebalanceRole",
         "sqs:SendMessage",
@@ -26,9 +26,19 @@ const NOT_USED_HERE: [(&str, &str, &str); 3] = [
         "the function that acts first names the owner of the main table, and here another one does",
     ),
     (
+        "ScaleRole",
+        "dynamodb:Query",
+        "only a collection with epochs is asked for its items, when it shrinks or they are many",
+    ),
+    (
         "WriteRole",
         "dynamodb:DescribeTable",
-        "a writer looks at the indexes when a partition of one throttles: the test of write-sharded indexes has that",
+        "a writer looks at the indexes when a partition of one throttles, and before a log grows: tests of their own have that",
+    ),
+    (
+        "WriteRole",
+        "dynamodb:Query",
+        "a writer counts what lies before the last writes if their keys are in order: the test of a large log has that",
     ),
 ];
 

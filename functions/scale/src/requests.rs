@@ -45,9 +45,10 @@ impl Requests {
     async fn scale(&self, request: &Request, deadline: Deadline) -> Result<Response, Problem> {
         let (partition, grant) = self.partition_key(request)?;
         headers::expect_json(request)?;
-        let count = body::scale(&request.body, self.max_shards())?;
+        let sort_keys = self.directory().settings().schema.sort_key_type;
+        let (extent, count) = body::scale(&request.body, sort_keys, self.max_shards())?;
         let requested =
-            self.scaler.request_count_under(grant.as_ref(), &partition, count, deadline);
+            self.scaler.request_change(grant.as_ref(), &partition, (&extent, count), deadline);
         let metadata = requested.await?;
         Ok(Response::json(202, &CollectionView::from(&metadata)))
     }

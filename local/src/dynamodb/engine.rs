@@ -1,7 +1,7 @@
 //! The embedded DynamoDB engine. It listens on its own loopback port, behind the public endpoint.
 
 use std::fmt;
-use std::fs::{self, File};
+use std::fs::{self, File, TryLockError};
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::ops::Deref;
@@ -14,8 +14,6 @@ use dynoxide::actions::describe_table::DescribeTableRequest;
 use dynoxide::actions::get_item::GetItemRequest;
 use dynoxide::actions::list_tables::ListTablesRequest;
 use dynoxide::{Database, DynoxideError, Item};
-use rustix::fs::{FlockOperation, flock};
-use rustix::io::Errno;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::net::{TcpListener, TcpSocket};
@@ -185,13 +183,13 @@ fn lock(directory: &Path) -> Result<File, StartError> {
         .write(true)
         .open(directory.join("lock"))
         .map_err(refused)?;
-    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+    match file.try_lock() {
         Ok(()) => Ok(file),
-        Err(Errno::WOULDBLOCK) => Err(StartError::DataDir {
+        Err(TryLockError::WouldBlock) => Err(StartError::DataDir {
             path: directory.to_owned(),
             problem: "another stack uses it: stop that one, or choose another directory".to_owned(),
         }),
-        Err(error) => Err(refused(error.into())),
+        Err(TryLockError::Error(error)) => Err(refused(error)),
     }
 }
 

@@ -3,6 +3,7 @@
 pub(crate) mod endpoint;
 pub(crate) mod engine;
 
+use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,6 +24,8 @@ use crate::server::{self, Server};
 pub struct DynamoDbOptions {
     /// The port of the endpoint; 0 takes a free one.
     pub port: u16,
+    /// The address to listen on. Whoever reaches it reads and writes everything.
+    pub address: IpAddr,
     /// Where the tables are kept; in memory without it.
     pub data_dir: Option<PathBuf>,
     /// When tables throttle.
@@ -36,6 +39,7 @@ impl Default for DynamoDbOptions {
     fn default() -> Self {
         Self {
             port: 0,
+            address: Ipv4Addr::LOCALHOST.into(),
             data_dir: None,
             partitions: Limits::default(),
             signature_window: SIGNATURE_WINDOW,
@@ -60,7 +64,7 @@ pub struct DynamoDb {
 impl DynamoDb {
     /// Starts it, and returns when it accepts requests.
     pub async fn start(options: DynamoDbOptions) -> Result<Self, StartError> {
-        let listener = server::bind(options.port, "--dynamodb-port").await?;
+        let listener = server::bind_at(options.address, options.port, "--dynamodb-port").await?;
         Self::serve(listener, options, Vec::new(), Arc::new(SystemClock), Arc::default()).await
     }
 

@@ -1,8 +1,8 @@
 //! The executables of the functions: built with cargo, or found where they were built before.
 
 use std::collections::BTreeMap;
+use std::env::consts::EXE_SUFFIX;
 use std::ffi::OsString;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
@@ -118,7 +118,7 @@ impl Functions {
             Self::Prebuilt(directory) => {
                 let (binary, name) = (&function.binary, &function.name);
                 let places = [
-                    directory.join(binary),
+                    directory.join(format!("{binary}{EXE_SUFFIX}")),
                     directory.join(binary).join("bootstrap"),
                     directory.join(name).join("bootstrap"),
                 ];
@@ -141,15 +141,25 @@ fn executable(message: &str) -> Option<(String, PathBuf)> {
     Some((message["target"]["name"].as_str()?.to_owned(), message["executable"].as_str()?.into()))
 }
 
+#[cfg(unix)]
 fn is_executable(path: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt;
+
     path.metadata()
         .is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
+}
+
+/// Windows tells it by the name.
+#[cfg(windows)]
+fn is_executable(path: &Path) -> bool {
+    path.is_file()
 }
 
 #[cfg(test)]
 mod tests {
     use std::fs::{self, File, Permissions};
     use std::net::Ipv4Addr;
+    use std::os::unix::fs::PermissionsExt;
 
     use tokio::net::TcpListener;
 

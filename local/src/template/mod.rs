@@ -62,6 +62,20 @@ pub fn load_template(
     load_template_for(source, overrides, &[])
 }
 
+/// Says what is wrong with these values for parameters of a template, of which nothing else has to be known here.
+///
+/// # Errors
+/// Those of [`load_template`] that are about parameters, or about reading the file.
+pub fn check_parameters(
+    source: &TemplateSource,
+    overrides: &[(String, String)],
+) -> Result<(), StartError> {
+    let (name, root) = parsed(source)?;
+    let located = |problem: Problem| StartError::template(&name, problem.line, problem.text);
+    let declared = declared_parameters(&root).map_err(located)?;
+    parameters::values(&declared, overrides, &name).map(drop)
+}
+
 /// Loads a template, where parameters of these names, if the template declares them, have these values by default:
 /// they say what this machine is like.
 ///
@@ -72,6 +86,19 @@ pub(crate) fn load_template_for(
     overrides: &[(String, String)],
     facts: &[(&str, String)],
 ) -> Result<Plan, StartError> {
+    let (name, root) = parsed(source)?;
+    let located = |problem: Problem| StartError::template(&name, problem.line, problem.text);
+    let declared = declared_parameters(&root).map_err(located)?;
+    let facts = facts.iter().filter(|(fact, _)| declared.iter().any(|p| p.name == *fact));
+    let facts = facts.map(|(name, value)| ((*name).to_owned(), value.clone()));
+    // Of two values the later one counts.
+    let given = facts.chain(overrides.iter().cloned()).collect::<Vec<_>>();
+    let parameters = parameters::values(&declared, &given, &name)?;
+    read(&root, parameters).map_err(located)
+}
+
+/// The name of a template and what it holds.
+fn parsed(source: &TemplateSource) -> Result<(String, Node), StartError> {
     let (name, text) = match source {
         TemplateSource::Text { name, text } => (name.clone(), text.clone()),
         TemplateSource::Path(path) => {
@@ -82,15 +109,9 @@ pub(crate) fn load_template_for(
             (name, text)
         }
     };
-    let located = |problem: Problem| StartError::template(&name, problem.line, problem.text);
-    let root = Node::parse(&text).map_err(located)?;
-    let declared = declared_parameters(&root).map_err(located)?;
-    let facts = facts.iter().filter(|(fact, _)| declared.iter().any(|p| p.name == *fact));
-    let facts = facts.map(|(name, value)| ((*name).to_owned(), value.clone()));
-    // Of two values the later one counts.
-    let given = facts.chain(overrides.iter().cloned()).collect::<Vec<_>>();
-    let parameters = parameters::values(&declared, &given, &name)?;
-    read(&root, parameters).map_err(located)
+    let root = Node::parse(&text)
+        .map_err(|problem| StartError::template(&name, problem.line, problem.text))?;
+    Ok((name, root))
 }
 
 fn read(root: &Node, parameters: BTreeMap<String, String>) -> Result<Plan, Problem> {

@@ -2,8 +2,8 @@
 
 use dynashard_core::ports::Consistency;
 use dynashard_core::{
-    Attributes, BatchOperation, Bounds, Code, Error, Fields, MAX_BATCH_GETS, MAX_BATCH_OPERATIONS,
-    MAX_COUNTED, NewItem, TableSchema,
+    Attributes, BatchOperation, Bounds, Code, Error, Extent, Fields, MAX_BATCH_GETS,
+    MAX_BATCH_OPERATIONS, MAX_COUNTED, NewItem, TableSchema,
 };
 use dynashard_keys::{ItemKey, Number, Placement, ShardCount, SortKeyType};
 use serde_json::value::RawValue;
@@ -191,14 +191,43 @@ pub fn new_collection(
     Ok((placement, count))
 }
 
-/// A request for another shard count: `{"number_of_shards": n}`. The stack allows up to `max_shards`.
-pub fn scale(body: &[u8], max_shards: ShardCount) -> Result<ShardCount, Problem> {
+/// A request for another shard count: `{"number_of_shards": n}`, with `"from": sk` of what lies behind this sort key, where
+/// `"descending": true` says that newer keys sort lower, and with `"whole": true` of all epochs. The stack allows up to `max_shards`.
+pub fn scale(
+    body: &[u8],
+    sort_key_type: SortKeyType,
+    max_shards: ShardCount,
+) -> Result<(Extent, ShardCount), Problem> {
     let mut members = json::object(body)?;
     let count = members
         .remove("number_of_shards")
         .ok_or_else(|| Problem::bad_body("the body has no \"number_of_shards\"".to_owned()))?;
+    let from = members.remove("from");
+    let mut flag = |name: &str| match members.remove(name).map(RawValue::get) {
+        None | Some("false") => Ok(false),
+        Some("true") => Ok(true),
+        Some(_) => Err(Problem::bad_body(format!("{name:?} is not a boolean"))),
+    };
+    let (descending, whole) = (flag("descending")?, flag("whole")?);
     refuse_others(&members, "the body")?;
-    shard_count(count, max_shards)
+    let extent = match from {
+        None if descending => {
+            let why =
+                "\"descending\" says which way keys are newer than \"from\", which is missing";
+            return Err(Problem::bad_body(why.to_owned()));
+        }
+        None if whole => Extent::Whole,
+        None => Extent::Newest,
+        Some(_) if whole => {
+            let why = "\"whole\" is about all sort keys, and \"from\" about some";
+            return Err(Problem::bad_body(why.to_owned()));
+        }
+        Some(from) => {
+            let boundary = json::sort_key(from, sort_key_type, "from", "the body")?;
+            Extent::Behind { boundary, descending }
+        }
+    };
+    Ok((extent, shard_count(count, max_shards)?))
 }
 
 /// An add to a counter: `{"add": n, "min": n, "max": n}`. The bounds may be left out.
@@ -257,6 +286,7 @@ fn refuse_others(members: &Members<'_>, what: &str) -> Result<(), Problem> {
 #[cfg(test)]
 mod tests {
     use dynashard_core::MAX_ITEM_BYTES;
+    use dynashard_keys::SortKey;
 
     use super::*;
 
@@ -287,14 +317,50 @@ mod tests {
     #[test]
     fn regression_16_0_shards_were_no_whole_number() {
         let max_shards = ShardCount::new(256).expect("a count");
-        let count =
-            |text: &str| scale(format!(r#"{{"number_of_shards":{text}}}"#).as_bytes(), max_shards);
+        let count = |text: &str| {
+            scale(
+                format!(r#"{{"number_of_shards":{text}}}"#).as_bytes(),
+                SortKeyType::String,
+                max_shards,
+            )
+            .map(|(_, count)| count)
+        };
         for text in ["16", "16.0", "1.6e1"] {
             assert_eq!(count(text).map(ShardCount::get), Ok(16), "{text}");
         }
         for text in ["16.5", "-16.0", "0.0", "1e99", "\"16\"", "null", "true"] {
             assert_eq!(count(text).map_err(|p| p.code()), Err("bad_shard_count"), "{text}");
         }
+    }
+
+    #[test]
+    fn a_change_is_of_the_newest_epoch_of_what_lies_behind_a_key_or_of_all() {
+        let max_shards = ShardCount::new(256).expect("a count");
+        let of = |members: &str, sort_keys| {
+            let body = format!(r#"{{"number_of_shards":4{members}}}"#);
+            scale(body.as_bytes(), sort_keys, max_shards).map(|(extent, _)| extent)
+        };
+        let string = |members| of(members, SortKeyType::String).map_err(|problem| problem.code());
+        let behind = |boundary, descending| Ok(Extent::Behind { boundary, descending });
+        let key = SortKey::string("2026").expect("a key");
+        assert_eq!(string(""), Ok(Extent::Newest));
+        assert_eq!(string(r#","whole":true"#), Ok(Extent::Whole));
+        assert_eq!(string(r#","from":"2026""#), behind(key.clone(), false));
+        assert_eq!(string(r#","from":"2026","descending":true"#), behind(key, true));
+        for wrong in [
+            r#","from":2026"#,
+            r#","from":"2026","whole":true"#,
+            r#","descending":true"#,
+            r#","whole":1"#,
+            r#","from":null"#,
+            r#","until":"2026""#,
+        ] {
+            assert_eq!(string(wrong), Err("bad_body"), "{wrong}");
+        }
+        assert_eq!(string(r#","from":"""#), Err("bad_key"));
+        let number = of(r#","from":20.5"#, SortKeyType::Number).expect("an extent");
+        let boundary = SortKey::parse("20.5", SortKeyType::Number).expect("a key");
+        assert_eq!(number, Extent::Behind { boundary, descending: false });
     }
 
     /// Of a thousand operations nobody knew which was meant.
@@ -346,7 +412,7 @@ mod tests {
         for count in ["0", "257", "65537", "4294967296", "-1", "\"4\""] {
             let body = format!(r#"{{"number_of_shards":{count}}}"#);
             let created = new_collection(body.as_bytes(), max_shards).err();
-            let scaled = scale(body.as_bytes(), max_shards).err();
+            let scaled = scale(body.as_bytes(), SortKeyType::String, max_shards).err();
             for problem in [created, scaled].map(|problem| problem.expect("refused")) {
                 assert_eq!(problem.code(), "bad_shard_count", "{count}");
                 assert!(problem.log_detail().contains("from 1 to 256"), "{}", problem.log_detail());

@@ -108,24 +108,44 @@ pub fn take_item_key(
         members.remove(name).ok_or_else(|| Problem::bad_body(format!("{what} has no {name:?}")))
     };
     let (pk, sk) = (take("pk")?, take("sk")?);
-    let string = |value: &RawValue, name: &str| {
-        serde_json::from_str::<String>(value.get())
-            .map_err(|_| Problem::bad_body(format!("{name:?} of {what} is not a string")))
-    };
-    let pk = string(pk, "pk")?;
-    let sk = match sort_key_type {
-        SortKeyType::String => string(sk, "sk")?,
-        SortKeyType::Number if type_name(sk) == "number" => sk.get().to_owned(),
-        SortKeyType::Number => {
-            return Err(Problem::bad_body(format!("\"sk\" of {what} is not a number")));
-        }
-    };
+    let pk = string(pk, "pk", what)?;
+    let sk = sort_key_text(sk, sort_key_type, "sk", what)?;
     let checked = || {
         let partition = PartitionKey::new(pk.as_str())?;
         granted.check(&partition)?;
         Ok(ItemKey::new(partition, SortKey::parse(&sk, sort_key_type)?))
     };
     checked().map_err(|problem: Problem| problem.of_operation(what, &pk, &sk))
+}
+
+/// A sort key, which is the member of this name.
+pub fn sort_key(
+    value: &RawValue,
+    sort_key_type: SortKeyType,
+    name: &str,
+    what: &str,
+) -> Result<SortKey, Problem> {
+    Ok(SortKey::parse(&sort_key_text(value, sort_key_type, name, what)?, sort_key_type)?)
+}
+
+fn sort_key_text(
+    value: &RawValue,
+    sort_key_type: SortKeyType,
+    name: &str,
+    what: &str,
+) -> Result<String, Problem> {
+    match sort_key_type {
+        SortKeyType::String => string(value, name, what),
+        SortKeyType::Number if type_name(value) == "number" => Ok(value.get().to_owned()),
+        SortKeyType::Number => {
+            Err(Problem::bad_body(format!("{name:?} of {what} is not a number")))
+        }
+    }
+}
+
+fn string(value: &RawValue, name: &str, what: &str) -> Result<String, Problem> {
+    serde_json::from_str::<String>(value.get())
+        .map_err(|_| Problem::bad_body(format!("{name:?} of {what} is not a string")))
 }
 
 /// An item for clients: its key, then its attributes.

@@ -12,7 +12,13 @@ use crate::json::SortKeyJson;
 #[derive(Debug, Serialize)]
 pub struct CollectionView<'a> {
     pk: &'a str,
+    /// That of the newest epoch.
     number_of_shards: u32,
+    /// Oldest first.
+    epochs: Vec<EpochView<'a>>,
+    /// Whether newer keys sort lower.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    descending: bool,
     generation: u64,
     state: &'static str,
     placement: &'static str,
@@ -23,11 +29,25 @@ pub struct CollectionView<'a> {
     reshard: Option<ReshardView<'a>>,
 }
 
+/// A part of the sort keys that has a count of its own.
+#[derive(Debug, Serialize)]
+struct EpochView<'a> {
+    /// It lies behind this sort key; `null` for the oldest.
+    from: Option<SortKeyJson<'a>>,
+    number_of_shards: u32,
+}
+
 /// A reshard that moves items, and how far it is.
 #[derive(Debug, Serialize)]
 struct ReshardView<'a> {
     from: u32,
     to: u32,
+    /// The sort keys whose items move lie above this one, where they are not all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    after: Option<SortKeyJson<'a>>,
+    /// They lie up to this one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    until: Option<SortKeyJson<'a>>,
     /// The count that follows, if an operator has reversed the reshard.
     then: Option<u32>,
     items_moved: u64,
@@ -64,6 +84,17 @@ struct HistoryView {
     count: u32,
 }
 
+fn epochs(metadata: &CollectionMetadata) -> Vec<EpochView<'_>> {
+    let older = &metadata.epochs.older;
+    let begins = [None].into_iter().chain(older.iter().map(|epoch| Some(&epoch.boundary)));
+    let counts = older.iter().map(|epoch| epoch.count).chain([metadata.number_of_shards]);
+    let epoch = |(from, count): (Option<_>, ShardCount)| EpochView {
+        from: from.map(SortKeyJson),
+        number_of_shards: count.get(),
+    };
+    begins.zip(counts).map(epoch).collect()
+}
+
 impl<'a> From<&'a CollectionMetadata> for CollectionView<'a> {
     fn from(metadata: &'a CollectionMetadata) -> Self {
         let history = metadata
@@ -73,6 +104,8 @@ impl<'a> From<&'a CollectionMetadata> for CollectionView<'a> {
         Self {
             pk: metadata.partition.as_str(),
             number_of_shards: metadata.number_of_shards.get(),
+            epochs: epochs(metadata),
+            descending: metadata.epochs.descending,
             generation: metadata.generation.get(),
             state: metadata.phase.as_str(),
             placement: metadata.placement.as_str(),
@@ -107,6 +140,8 @@ impl<'a> CollectionView<'a> {
             ReshardView {
                 from: reshard.from.get(),
                 to: reshard.to.get(),
+                after: job.within.after.as_ref().map(SortKeyJson),
+                until: job.within.until.as_ref().map(SortKeyJson),
                 then: job.then.map(ShardCount::get),
                 items_moved: job.items_moved,
                 source_shards,

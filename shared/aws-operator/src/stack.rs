@@ -38,9 +38,7 @@ impl Stack {
         let stacks = ask(operator, "DescribeStacks", name).await?;
         let resources = ask(operator, "DescribeStackResources", name).await?;
         let read = |text: &str, name: &str, value: &str| {
-            pairs(text, name, value).map_err(|e| {
-                ConnectError(format!("the answer of CloudFormation cannot be read: {e}"))
-            })
+            pairs(text, name, value).map_err(|error| unreadable(&error))
         };
         Ok(Self {
             parameters: read(&stacks, "ParameterKey", "ParameterValue")?,
@@ -51,11 +49,41 @@ impl Stack {
                 .map_or_else(String::new, |(_, status)| status),
         })
     }
+
+    /// The names of the stacks of this account and region that have an output of this name.
+    pub async fn names(operator: &Operator, output: &str) -> Result<Vec<String>, ConnectError> {
+        let (mut names, mut next) = (Vec::new(), None::<String>);
+        loop {
+            let asked = next.take();
+            let token = asked.as_deref().map(|token| ("NextToken", token));
+            let page = send(operator, "DescribeStacks", token).await?;
+            page_of(&page, output, &mut names, &mut next).map_err(|error| unreadable(&error))?;
+            if next.is_none() {
+                return Ok(names);
+            }
+        }
+    }
+}
+
+fn unreadable(error: &XmlDecodeError) -> ConnectError {
+    ConnectError(format!("the answer of CloudFormation cannot be read: {error}"))
+}
+
+async fn ask(operator: &Operator, action: &str, stack: &str) -> Result<String, ConnectError> {
+    send(operator, action, Some(("StackName", stack))).await
 }
 
 /// Sends one request of the query protocol, and returns the XML that it is answered with.
-async fn ask(operator: &Operator, action: &str, stack: &str) -> Result<String, ConnectError> {
-    let failed = |why: String| ConnectError(format!("{action} of stack {stack}: {why}"));
+async fn send(
+    operator: &Operator,
+    action: &str,
+    parameter: Option<(&str, &str)>,
+) -> Result<String, ConnectError> {
+    let about = match parameter {
+        Some(("StackName", stack)) => format!("{action} of stack {stack}"),
+        _ => action.to_owned(),
+    };
+    let failed = |why: String| ConnectError(format!("{about}: {why}"));
     let region = operator.config.region().map(AsRef::as_ref).unwrap_or_default();
     let url = match operator.config.endpoint_url() {
         Some(url) => format!("{}/", url.trim_end_matches('/')),
@@ -67,7 +95,7 @@ async fn ask(operator: &Operator, action: &str, stack: &str) -> Result<String, C
     let body = form_urlencoded::Serializer::new(String::new())
         .append_pair("Action", action)
         .append_pair("Version", VERSION)
-        .append_pair("StackName", stack)
+        .extend_pairs(parameter)
         .finish();
     let mut headers = vec![(
         "content-type".to_owned(),
@@ -107,6 +135,45 @@ async fn ask(operator: &Operator, action: &str, stack: &str) -> Result<String, C
         Some((code, message)) => remedied(&code, &message),
         None => "CloudFormation refused it without a reason".to_owned(),
     }))
+}
+
+/// Adds the stacks of a page that have this output, and says where the next page begins.
+fn page_of(
+    text: &str,
+    output: &str,
+    names: &mut Vec<String>,
+    next: &mut Option<String>,
+) -> Result<(), XmlDecodeError> {
+    let mut document = Document::new(text);
+    has_output(&mut document.root_element()?, output, names, next).map(|_| ())
+}
+
+/// Whether the output stands below this element, in no stack of those that are added.
+fn has_output(
+    element: &mut ScopedDecoder<'_, '_>,
+    output: &str,
+    names: &mut Vec<String>,
+    next: &mut Option<String>,
+) -> Result<bool, XmlDecodeError> {
+    let (mut name, mut has) = (None, false);
+    while let Some(mut child) = element.next_tag() {
+        if child.start_el().matches("StackName") {
+            name = Some(try_data(&mut child)?.into_owned());
+        } else if child.start_el().matches("OutputKey") {
+            has |= try_data(&mut child)? == output;
+        } else if child.start_el().matches("NextToken") {
+            *next = Some(try_data(&mut child)?.into_owned());
+        } else {
+            has |= has_output(&mut child, output, names, next)?;
+        }
+    }
+    match name {
+        Some(name) if has => {
+            names.push(name);
+            Ok(false)
+        }
+        _ => Ok(has),
+    }
 }
 
 /// The values of one element by those of another that stands beside it, wherever in the document.
@@ -154,5 +221,24 @@ mod tests {
         let expected = [("Separator", "#"), ("Empty", ""), ("Escaped", "a&b")];
         let expected = expected.map(|(name, value)| (name.to_owned(), value.to_owned()));
         assert_eq!(pairs, BTreeMap::from(expected));
+    }
+
+    #[test]
+    fn the_stacks_with_an_output_are_named_and_where_the_next_page_begins() {
+        let stack = |name: &str, output: &str| {
+            format!(
+                "<member><StackName>{name}</StackName><Outputs><member><OutputKey>{output}</OutputKey>\
+                 <OutputValue>v</OutputValue></member></Outputs></member>"
+            )
+        };
+        let text = format!(
+            "<A><R><Stacks>{}{}{}</Stacks><NextToken>t</NextToken></R></A>",
+            stack("a", "MetadataTableName"),
+            stack("b", "Other"),
+            stack("c", "MetadataTableName"),
+        );
+        let (mut names, mut next) = (Vec::new(), None);
+        page_of(&text, "MetadataTableName", &mut names, &mut next).expect("XML");
+        assert_eq!((names, next.as_deref()), (vec!["a".to_owned(), "c".to_owned()], Some("t")));
     }
 }

@@ -7,7 +7,6 @@ use std::time::{Duration, UNIX_EPOCH};
 use async_trait::async_trait;
 use dynashard_core::Moment;
 use dynashard_core::ports::{Clock, Entropy};
-use rustix::time::{ClockId, clock_gettime};
 
 /// The time that DynamoDB's latest answer told this process.
 #[derive(Debug, Clone, Default)]
@@ -74,21 +73,10 @@ pub struct Clocks {
     pub wall: Duration,
 }
 
-/// The clock that goes on while the system sleeps. On macOS that is the monotonic one, and what is frozen there shows by the wall
-/// clock alone.
-#[cfg(target_vendor = "apple")]
-const SINCE_BOOT: ClockId = ClockId::Monotonic;
-#[cfg(not(target_vendor = "apple"))]
-const SINCE_BOOT: ClockId = ClockId::Boottime;
-
 impl Clocks {
     /// What they say now.
     pub fn now() -> Self {
-        Self {
-            monotonic: read(ClockId::Monotonic),
-            boot: read(SINCE_BOOT),
-            wall: read(ClockId::Realtime),
-        }
+        os::now()
     }
 
     /// For how long the monotonic clock stood while one of the others went on.
@@ -99,12 +87,55 @@ impl Clocks {
     }
 }
 
-fn read(clock: ClockId) -> Duration {
-    let time = clock_gettime(clock);
-    Duration::new(
-        u64::try_from(time.tv_sec).unwrap_or_default(),
-        u32::try_from(time.tv_nsec).unwrap_or_default(),
-    )
+#[cfg(unix)]
+mod os {
+    use std::time::Duration;
+
+    use rustix::time::{ClockId, clock_gettime};
+
+    use super::Clocks;
+
+    /// The clock that goes on while the system sleeps. On macOS that is the monotonic one, and what is frozen there shows by the
+    /// wall clock alone.
+    #[cfg(target_vendor = "apple")]
+    const SINCE_BOOT: ClockId = ClockId::Monotonic;
+    #[cfg(not(target_vendor = "apple"))]
+    const SINCE_BOOT: ClockId = ClockId::Boottime;
+
+    pub(super) fn now() -> Clocks {
+        Clocks {
+            monotonic: read(ClockId::Monotonic),
+            boot: read(SINCE_BOOT),
+            wall: read(ClockId::Realtime),
+        }
+    }
+
+    fn read(clock: ClockId) -> Duration {
+        let time = clock_gettime(clock);
+        Duration::new(
+            u64::try_from(time.tv_sec).unwrap_or_default(),
+            u32::try_from(time.tv_nsec).unwrap_or_default(),
+        )
+    }
+}
+
+/// The counter of Windows goes on while the system sleeps, so what is frozen there shows by the wall clock alone.
+#[cfg(windows)]
+mod os {
+    use std::sync::LazyLock;
+    use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+    use super::Clocks;
+
+    #[expect(clippy::disallowed_methods, reason = "this is the clock")]
+    static START: LazyLock<Instant> = LazyLock::new(Instant::now);
+
+    #[expect(clippy::disallowed_methods, reason = "this is the clock")]
+    pub(super) fn now() -> Clocks {
+        let boot = START.elapsed();
+        let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Clocks { monotonic: boot, boot, wall }
+    }
 }
 
 /// The operating system's randomness. A generator seeded once would draw the same versions in two

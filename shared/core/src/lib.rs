@@ -22,6 +22,7 @@ mod usecases;
 pub use decide::capacity::decide_capacity;
 pub use decide::chance::under_throttle as report_chance;
 pub use decide::digest::Digest;
+pub use decide::epochs::{decide_merge, is_merge_due};
 pub use decide::judge::FindingKind;
 pub use decide::pace::{MOVER_PART, most_moves_per_sec};
 pub use decide::rates::{Rates, tells_of_all};
@@ -30,9 +31,11 @@ pub use model::capacity::{
     CapacityDecision, CapacityMetrics, CapacityPeriod, CapacityPolicy, CapacityScaling,
     CapacitySide, CapacityUnits, TableThroughput,
 };
+pub use model::contradiction::Contradiction;
 pub use model::counter::{Adjustment, Bounds, CELL_PREFIX, CellChange, CellNumber, MAX_COUNTED};
 pub use model::decision::{Bound, CountChange, Decision, Diagnosis, Figures, Outcome, Payback};
 pub use model::directory_item::{Counters, DirectoryItem};
+pub use model::epochs::{Epoch, Epochs, Extent, Interval};
 pub use model::error::{Code, Error, Kind};
 pub use model::fields::{Fields, MAX_FIELDS};
 pub use model::grant::{Counted, Grant};
@@ -49,7 +52,7 @@ pub use model::lease::{Deadline, Lease, Moment, NoServerTime, leases_end};
 pub use model::ledger::{Addition, Bucket, Figure, Ledger, LedgerKind, Measures, Span};
 pub use model::merge_patch::merge_patch;
 pub use model::metadata::{
-    CollectionMetadata, Contradiction, HistoryEntry, Layout, MAX_HISTORY_ENTRIES, Phase, Reshard,
+    CollectionMetadata, HistoryEntry, Layout, MAX_HISTORY_ENTRIES, Phase, Reshard,
 };
 pub use model::pattern::{PatternPart, matches_pattern};
 pub use model::pinned::{Owner, Pinned, PinnedTime};

@@ -244,6 +244,8 @@ impl Visit for Fields<'_> {
 
 #[cfg(test)]
 mod tests {
+    use dynashard_core::{Access, CountChange, Decision, Diagnosis, Extent, Figures};
+    use dynashard_keys::{PartitionKey, ShardCount, SortKey};
     use dynashard_testkit::Output;
     use proptest::prelude::*;
 
@@ -303,6 +305,26 @@ mod tests {
         let line = logged(&LogKeys::Plain, log);
         assert_eq!(line["partition_key"], "EWR");
         assert_eq!(line["message"], "it failed: \"EWR\"");
+    }
+
+    #[test]
+    fn regression_the_reason_of_a_decision_told_a_sort_key() {
+        let key = |text| SortKey::string(text).expect("a sort key");
+        let decision = Decision {
+            partition: PartitionKey::new("log").expect("a key"),
+            diagnosis: Diagnosis::HotKey,
+            access: Access::Write,
+            count: ShardCount::ONE,
+            action: CountChange::Grow(ShardCount::new(4).expect("a count")),
+            extent: Extent::Behind { boundary: key("EWR"), descending: false },
+            hindrance: None,
+            bound: None,
+            figures: Figures::default(),
+        };
+        let keys = LogKeys::Digest("a secret of the stack".to_owned());
+        let line = logged(&keys, || tracing::info!(reason = %decision, "decided"));
+        let reason = line["reason"].as_str().expect("a text");
+        assert!(reason.contains(&format!(" behind {EWR}, and what there is stays")), "{line}");
     }
 
     #[test]

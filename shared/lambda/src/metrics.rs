@@ -211,6 +211,8 @@ impl Counter {
     pub fn of_decision(decision: &Decision, outcome: Outcome) -> Option<Self> {
         let is_shrink = decision.diagnosis == Diagnosis::CooledDown;
         Some(match (outcome, decision.hindrance) {
+            // It is neither, and its reshard counts like any.
+            _ if decision.diagnosis == Diagnosis::ManyEpochs => return None,
             (Outcome::Begun, _) if is_shrink => Self::ShrinksBegun,
             (Outcome::DryRun, _) if is_shrink => Self::ShrinksWouldBegin,
             (Outcome::Begun, _) => Self::GrowthsBegun,

@@ -51,7 +51,11 @@ fn limits() -> Limits {
 }
 
 fn partitions(throughput: Throughput) -> Partitions {
-    let mut partitions = Partitions::new(limits());
+    partitions_with(limits(), throughput)
+}
+
+fn partitions_with(limits: Limits, throughput: Throughput) -> Partitions {
+    let mut partitions = Partitions::new(limits);
     partitions.set_table(Duration::ZERO, "T", throughput, []);
     partitions
 }
@@ -138,12 +142,15 @@ proptest! {
         }
     }
 
-    /// Partitions are forgotten when they are full and time passes a second. A run that asks about
-    /// every moment in between must come to the same.
+    /// Partitions are forgotten when they are full, and split when they are hot, and time passes a second. A run that asks
+    /// about every moment in between must come to the same.
     #[test]
-    fn looking_changes_nothing(steps in steps()) {
-        let mut watched = partitions(PROVISIONED);
-        let plain = run(&mut partitions(PROVISIONED), &steps);
+    fn looking_changes_nothing(steps in steps(), split_after_secs in prop::option::of(1..3_u32)) {
+        let split_after_secs = split_after_secs.map(nonzero);
+        let partitions =
+            || partitions_with(Limits { split_after_secs, ..limits() }, Throughput::OnDemand);
+        let mut watched = partitions();
+        let plain = run(&mut partitions(), &steps);
         let mut at = Duration::ZERO;
         let mut outcomes = Vec::new();
         for step in &steps {

@@ -1,11 +1,12 @@
 //! The whole plan for a workload.
 
+use dynashard_core::{Epochs, Settings, Waits};
 use serde::Serialize;
 
 use crate::advice::Advice;
 use crate::bulk_load::BulkLoad;
 use crate::burst;
-use crate::capacity::Throughput;
+use crate::capacity::{Throughput, write_units_of_item};
 use crate::cost::{Prices, Reshard, query_read_units};
 use crate::partitions::Partitions;
 use crate::series::TimeSeries;
@@ -36,6 +37,9 @@ pub struct Plan {
     pub query: Query,
     /// What growing from the present shards of one hot key to those of the last month moves, by the items that are stored then.
     pub reshard: Option<Reshard>,
+    /// What it moves where sort keys grow and the key has many items: what is written until all writers know of the change. What was
+    /// written before stays where it is.
+    pub reshard_behind: Option<Reshard>,
     /// One table with time to live beside tables by period; none if items are kept for ever.
     pub time_series: Option<TimeSeries>,
     /// What to do.
@@ -77,6 +81,16 @@ impl Plan {
         let table = TableNeeds::of(&now, &later, bulk_load.as_ref());
         let hot_shards = u64::from(later.shards) * u64::from(workload.hot_keys);
         let items_of_key = later.items * workload.hot_key_share;
+        let reshard = |items: f64| {
+            let (item_bytes, replicas) = (workload.item_bytes, workload.read_replicas);
+            Reshard::of(items, item_bytes, replicas, (now.shards, later.shards), prices)
+        };
+        // Growth of a random collection moves nothing.
+        let moves = later.shards > now.shards && placement.is_calculated();
+        let is_large = items_of_key >= crate::float(Epochs::LEAST_ITEMS_BEFORE_FIRST);
+        let written_a_second =
+            later.hottest_key.write_units / f64::from(write_units_of_item(workload.item_bytes));
+        let until_known = Waits::of(&Settings::default()).leases_end.as_secs_f64();
         let of_query =
             |shards| query_read_units(workload.items_per_query, workload.item_bytes, shards);
         Ok(Self {
@@ -89,11 +103,9 @@ impl Plan {
                 read_units_of_one_shard: of_query(1),
                 read_units: of_query(later.shards),
             },
-            // Growth of a random collection moves nothing.
-            reshard: (later.shards > now.shards && placement.is_calculated()).then(|| {
-                let (item_bytes, replicas) = (workload.item_bytes, workload.read_replicas);
-                Reshard::of(items_of_key, item_bytes, replicas, (now.shards, later.shards), prices)
-            }),
+            reshard: moves.then(|| reshard(items_of_key)),
+            reshard_behind: (moves && is_large && workload.sort_keys_grow)
+                .then(|| reshard(written_a_second * until_known)),
             time_series: TimeSeries::of(workload, &later, prices),
             advice: Advice::of(workload, placement, &table, &now, &later),
             now,

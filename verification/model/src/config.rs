@@ -7,6 +7,7 @@ use std::fmt;
 
 use crate::check::{Limit, Progress, Report, Verdict, search};
 use crate::conversion::ConversionModel;
+use crate::epochs::{EpochsModel, Interval};
 use crate::index_shards::IndexShardsModel;
 use crate::item::{Home, ItemModel, Program, Value, Verb};
 use crate::layouts::LayoutsModel;
@@ -53,6 +54,8 @@ pub enum Subject {
     Query(QueryModel),
     /// A `random` collection.
     Random(RandomModel),
+    /// A layout of epochs.
+    Epochs(EpochsModel),
     /// Changes of the lease term.
     Settings(SettingsModel),
     /// Two stacks on one main table.
@@ -89,6 +92,8 @@ pub enum Suite {
     Query,
     /// `random` collections that grow and shrink.
     Random,
+    /// Layouts of several epochs.
+    Epochs,
     /// Changes of the lease term and of the lifetime of requests during a reshard, the owner of a main table, and a directory
     /// in segments.
     Settings,
@@ -115,6 +120,9 @@ const NOTED: &[&str] = &[BEGINS, MOVES, CLOSES, "an item that cannot be moved is
 const EXPIRES: &[&str] = &[BEGINS, MOVES, CLOSES, "an item that may expire beside a marker"];
 const QUERY_MOVES: &[&str] =
     &["a query in `move`", "an item beside what it has replaced", "half of a transaction shows"];
+
+const TWO_EPOCHS: &[&str] =
+    &["a query at the boundary of two counts", "a late put in `move`", "markers of two reshards"];
 
 const LAST_ENDS: &str = "the last change ends";
 const LOOKS_UP: &str = "a marker is looked up";
@@ -156,7 +164,8 @@ const ROUND: &[u8] = &[0, 1, 2, 0];
 
 impl Suite {
     /// All of them.
-    pub const ALL: [Self; 5] = [Self::Good, Self::Ext, Self::Query, Self::Random, Self::Settings];
+    pub const ALL: [Self; 6] =
+        [Self::Good, Self::Ext, Self::Query, Self::Random, Self::Epochs, Self::Settings];
 
     /// Its searches. None may find anything.
     pub fn configurations(self) -> Vec<Configuration> {
@@ -165,6 +174,7 @@ impl Suite {
             Self::Ext => ext(),
             Self::Query => queries(),
             Self::Random => randoms(),
+            Self::Epochs => epochs(),
             Self::Settings => settings(),
         }
     }
@@ -177,6 +187,7 @@ impl fmt::Display for Suite {
             Self::Ext => "ext",
             Self::Query => "query",
             Self::Random => "random",
+            Self::Epochs => "epochs",
             Self::Settings => "settings",
         })
     }
@@ -190,6 +201,7 @@ impl Configuration {
             Subject::Item(model) => search(model, limit, on_progress),
             Subject::Query(model) => search(model, limit, on_progress),
             Subject::Random(model) => search(model, limit, on_progress),
+            Subject::Epochs(model) => search(model, limit, on_progress),
             Subject::Settings(model) => search(model, limit, on_progress),
             Subject::Ownership(model) => search(model, limit, on_progress),
             Subject::Segments(model) => search(model, limit, on_progress),
@@ -210,6 +222,7 @@ impl Configuration {
             Subject::Item(_) => ALL_END,
             Subject::Query(_) => QUERY_ENDS,
             Subject::Random(_) => "every operation ends behind the last change",
+            Subject::Epochs(_) => "a query ends behind the last reshard",
             Subject::Settings(_) => "a reshard during which the term shrinks",
             Subject::Ownership(_) => "the owner serves all writes",
             Subject::Segments(_) => "the items of a key that was cold move",
@@ -799,6 +812,76 @@ impl From<RandomModel> for Configuration {
     }
 }
 
+const LOWER: Interval = Interval::LOWER;
+const UPPER: Interval = Interval::UPPER;
+
+/// The future gets two shards, and then the past. The query goes up.
+const SMALL_EPOCHS: EpochsModel = EpochsModel {
+    from: 1,
+    route: &[(UPPER, 2), (LOWER, 2)],
+    ascending: true,
+    exists: true,
+    limit: 2,
+    writes: 1,
+    late_puts: 1,
+    crashes: 1,
+    mutation: None,
+};
+
+fn epochs() -> Vec<Configuration> {
+    let small = |(from, route, ascending)| EpochsModel { from, route, ascending, ..SMALL_EPOCHS };
+    let mut searches = Vec::new();
+    for ascending in [true, false] {
+        searches.extend([
+            small((1, &[(UPPER, 2), (LOWER, 2)], ascending)),
+            // Newer sort keys sort lower.
+            small((1, &[(LOWER, 2), (UPPER, 2)], ascending)),
+            small((2, &[(UPPER, 1), (LOWER, 1)], ascending)),
+            small((2, &[(LOWER, 1), (UPPER, 1)], ascending)),
+        ]);
+    }
+    let one_by_one = EpochsModel { limit: 1, writes: 2, ..SMALL_EPOCHS };
+    searches.extend([
+        // A reshard that is turned round, and what follows when the epochs are one.
+        small((1, &[(UPPER, 2), (UPPER, 1)], true)),
+        small((1, &[(UPPER, 2), (LOWER, 2), (Interval::WHOLE, 1)], false)),
+        small((1, &[(UPPER, 2), (LOWER, 2), (UPPER, 1)], true)),
+        EpochsModel { ascending: false, ..one_by_one.clone() },
+        EpochsModel { exists: false, ..one_by_one.clone() },
+        EpochsModel { writes: 1, late_puts: 2, ..one_by_one },
+    ]);
+    searches.into_iter().map(Configuration::from).collect()
+}
+
+fn epochs_against(mutation: Mutation) -> Configuration {
+    let small = EpochsModel { mutation: Some(mutation), ..SMALL_EPOCHS };
+    match mutation {
+        Mutation::CursorSkipsBoundary => EpochsModel { ascending: false, ..small },
+        Mutation::DropEpochByEdit | Mutation::GrowByEdit => EpochsModel { exists: false, ..small },
+        _ => small,
+    }
+    .into()
+}
+
+impl From<EpochsModel> for Configuration {
+    fn from(model: EpochsModel) -> Self {
+        let EpochsModel { from, limit, writes, late_puts, crashes, .. } = model;
+        let mutation = model.mutation.map(prefix).unwrap_or_default();
+        let route = model.route.iter().map(|(keys, count)| format!(", {keys} to {count}"));
+        let route = route.collect::<String>();
+        let way = if model.ascending { "up" } else { "down" };
+        let exists = if model.exists { "there" } else { "absent" };
+        Self {
+            name: format!(
+                "{mutation}epochs {from}{route}; query {way}, pages of {limit}; {exists}, writes {writes}, late puts {late_puts}, crashes {crashes}"
+            ),
+            extent: Extent::Small,
+            shows: TWO_EPOCHS,
+            subject: Subject::Epochs(model),
+        }
+    }
+}
+
 fn settings() -> Vec<Configuration> {
     // Two of a term may have read the directory and the metadata at different times.
     let terms: &[&[u8]] = &[&[1, 2], &[1, 3], &[2, 3], &[1, 2, 2], &[1, 1, 2], &[1, 2, 3]];
@@ -834,6 +917,16 @@ fn small_against(mutation: Mutation) -> Option<Configuration> {
         M::GrowIndexShardsInOneStep | M::SettleIndexShardsAtOnce | M::ReadIndexShardsOnce => {
             index_shards
         }
+        M::WindowAcrossBoundary
+        | M::QueryOfFirstEpoch
+        | M::QueryBoundaryOffByOne
+        | M::BoundaryOffByOne
+        | M::CursorSkipsBoundary
+        | M::ScanFromLaterBoundary
+        | M::DropEpochByEdit
+        | M::GrowByEdit
+        | M::JoinUnequal
+        | M::ForgetMarkers => return Some(epochs_against(mutation)),
         _ => return None,
     };
     Some(small(Some(mutation)))

@@ -17,6 +17,7 @@
 //!   transactions show to plain reads one side at a time.
 //! - [`random`]: one sort key of a `random` collection in up to three shards, which gets, queries and deletes go through
 //!   part by part while the collection grows and shrinks.
+//! - [`epochs`]: intervals of the sort keys with counts of their own, of which each comes to another count by itself.
 //! - [`schedule`]: the phases `stable`, `forward` and `move`, for reshards one after the other. In the first two the
 //!   collection may begin without metadata. Then clients hold leases of the directory that does not list it, and the
 //!   first reshard enlists it by a transaction whose halves show one after the other.
@@ -39,11 +40,13 @@
 //! | the guards of the transitions, enlisting, removal of markers | `item/controller.rs`, `query/mod.rs` |
 //! | the waves of a query, watermarks, markers to resolve | `query/reader.rs` |
 //! | pinned settings, the longest term, the steps of their change | `settings/mod.rs` |
-//! | what must hold | `properties.rs` in `item`, `query`, `random` and `settings` |
+//! | the list of epochs, the interval of a reshard | `epochs/mod.rs`, `epochs/mover.rs` |
+//! | windows that end where an epoch ends | `epochs/reader.rs` |
+//! | what must hold | `properties.rs` in `item`, `query`, `random`, `epochs` and `settings` |
 //!
 //! # What is assumed
 //!
-//! In the models of items, queries and `random` nothing has a clock. What the protocol waits for is a guard on what is still
+//! In the models of items, queries, epochs and `random` nothing has a clock. What the protocol waits for is a guard on what is still
 //! possible:
 //!
 //! - **A1**, metadata is not used past its lease: a phase follows when no operation runs under a lease from before the
@@ -68,6 +71,8 @@
 //! limit, and their verdict says so. States are told apart by a hash of 64 bits, so that two of some millions could be taken for one, with a
 //! probability below one in a hundred thousand.
 //!
+//! A list of epochs has two at most: each of several has the same neighbours as these.
+//!
 //! Not modelled are a second transaction that would enlist the collection (it is refused as a whole), the controller's
 //! memory (each of its guards is read off the state, as if it had restarted before every step), and progress: the
 //! checker says that nothing bad happens, not that a reshard ends.
@@ -87,6 +92,7 @@
 pub mod check;
 pub mod config;
 pub mod conversion;
+pub mod epochs;
 pub mod index_shards;
 pub mod item;
 pub mod layouts;

@@ -1,7 +1,7 @@
 //! `dynashard-model`: searches the model of the resharding protocol, and says what it found.
 //!
 //! ```text
-//! cargo run --release -p dynashard-model -- [good|ext|query|random|settings|bugs|all] [--secs N] [--open-secs N] [--to-the-end] [--steps]
+//! cargo run --release -p dynashard-model -- [good|ext|query|random|epochs|settings|bugs|all] [--secs N] [--open-secs N] [--to-the-end] [--steps]
 //! ```
 //!
 //! Each search of the protocol stops after `--secs`, or `--open-secs` if it is not known to end, and one for a mutation after a number of states. Each prints its row
@@ -18,12 +18,13 @@ use dynashard_model::config::{Configuration, Extent, Suite, limit_against};
 use dynashard_model::mutation::{Expectation, Mutation};
 
 const USAGE: &str =
-    "usage: dynashard-model [good|ext|query|random|settings|bugs|all] [--secs N] [--open-secs N] [--to-the-end] [--steps]
+    "usage: dynashard-model [good|ext|query|random|epochs|settings|bugs|all] [--secs N] [--open-secs N] [--to-the-end] [--steps]
 
   good      puts, deletes, conditional writes, updates and checks, with timeouts and crashes
   ext       upserts, If-Match on a version, routes over three homes
   query     queries while items move
   random    `random` collections that grow and shrink
+  epochs    intervals of the sort keys that come to another count one after the other
   settings  changes of the lease term and of the lifetime of requests, the owner of a table, segments
   bugs      every mutation of the protocol, each of which must be caught
   all       all of these (the default)
@@ -121,6 +122,7 @@ impl Arguments {
             "ext" => (vec![Suite::Ext], false),
             "query" => (vec![Suite::Query], false),
             "random" => (vec![Suite::Random], false),
+            "epochs" => (vec![Suite::Epochs], false),
             "settings" => (vec![Suite::Settings], false),
             "bugs" => (vec![], true),
             "all" => (Suite::ALL.to_vec(), true),

@@ -343,6 +343,42 @@ pub enum Mutation {
     /// yet.
     /// Invariants I5, I10.
     CloseWithoutV,
+
+    /// Breaks "a window ends where its epoch ends": it goes on behind the boundary, and reads all of it as the newer epoch is
+    /// read. What lies at home under the count of the older one is skipped.
+    /// Invariant I5.
+    WindowAcrossBoundary,
+    /// Breaks "each epoch is asked by its own count": a query asks all of them by that of the first.
+    /// Invariant I5.
+    QueryOfFirstEpoch,
+    /// Breaks "the boundary belongs to the lower epoch" in a query: it is looked for where the upper one has it.
+    /// Invariant I5.
+    QueryBoundaryOffByOne,
+    /// Breaks the same in writes: an item at the boundary is put where nobody looks for it.
+    /// Invariants I2, I3.
+    BoundaryOffByOne,
+    /// Breaks "a cursor is what was covered": a query that goes down and has come to the end of the upper epoch takes the boundary
+    /// for its cursor, and goes on behind it. Nothing has read it.
+    /// Invariant I5.
+    CursorSkipsBoundary,
+    /// Breaks "a scan begins behind the boundary": it begins one item later.
+    /// Invariant I4.
+    ScanFromLaterBoundary,
+    /// Breaks "a count changes by a reshard": an epoch in which nothing is seen gets the count of its neighbour by an edit of the
+    /// list. A put that was acknowledged under the list from before lies where nobody looks.
+    /// Invariants I2, I8.
+    DropEpochByEdit,
+    /// Breaks the same for what is to come: nothing is seen behind the boundary, and the edit that splits the epoch there gives that
+    /// a new count at once.
+    /// Invariants I2, I8.
+    GrowByEdit,
+    /// Breaks "equal neighbours are joined": those of unequal counts are, when the reshard of one of them closes.
+    /// Invariants I2, I4.
+    JoinUnequal,
+    /// Breaks "a job accounts for what the last one has left": it clears up in its own interval, and what markers the last job
+    /// has left in another stay for ever.
+    /// Invariant I21.
+    ForgetMarkers,
 }
 
 /// What is expected of a search under a mutation.
@@ -356,7 +392,7 @@ pub enum Expectation {
 
 impl Mutation {
     /// All of them, in the order of the protocol's sections.
-    pub const ALL: [Self; 91] = [
+    pub const ALL: [Self; 101] = [
         Self::PublishBeforeLeasesEnd,
         Self::ForwardBeforeStableIsKnown,
         Self::EnlistWithoutWait,
@@ -448,6 +484,16 @@ impl Mutation {
         Self::RemoveMarkersUnderLeases,
         Self::RemoveMarkersInClosingScan,
         Self::CloseWithoutV,
+        Self::WindowAcrossBoundary,
+        Self::QueryOfFirstEpoch,
+        Self::QueryBoundaryOffByOne,
+        Self::BoundaryOffByOne,
+        Self::CursorSkipsBoundary,
+        Self::ScanFromLaterBoundary,
+        Self::DropEpochByEdit,
+        Self::GrowByEdit,
+        Self::JoinUnequal,
+        Self::ForgetMarkers,
     ];
 
     /// What is expected of it.

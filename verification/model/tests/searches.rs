@@ -37,6 +37,12 @@ fn sort_keys_of_random_collections_are_found_once_while_shards_come_and_go() {
     holds(Suite::Random);
 }
 
+/// Invariants I2 to I5, I21.
+#[test]
+fn every_item_is_found_while_epochs_come_to_another_count_one_after_the_other() {
+    holds(Suite::Epochs);
+}
+
 /// Invariants I2, I33.
 #[test]
 fn no_wait_is_too_short_while_the_lease_term_changes() {
@@ -93,7 +99,10 @@ fn mutations_are_listed_once_each() {
 /// and 240 to each that is not.
 #[test]
 fn the_nightly_searches_fit_into_their_jobs() {
-    for job in [&[Suite::Good, Suite::Ext, Suite::Settings][..], &[Suite::Query, Suite::Random]] {
+    for job in [
+        &[Suite::Good, Suite::Ext, Suite::Settings][..],
+        &[Suite::Query, Suite::Random, Suite::Epochs][..],
+    ] {
         let searches = job.iter().flat_map(|suite| suite.configurations());
         let secs = searches.map(|search| match search.extent {
             Extent::Small => 60,
@@ -142,12 +151,12 @@ fn holds(suite: Suite) {
     }
 }
 
-/// The searches of settings are small enough to come to their end each time.
+/// The searches of epochs and of settings are small enough to come to their end each time.
 fn limit_of(suite: Suite) -> Limit {
     match suite {
         Suite::Good | Suite::Ext | Suite::Query => GOOD,
         Suite::Random => Limit::States(800_000),
-        Suite::Settings => Limit::States(10_000_000),
+        Suite::Epochs | Suite::Settings => Limit::States(10_000_000),
     }
 }
 
@@ -172,6 +181,11 @@ fn shown_by(suite: Suite) -> &'static [&'static str] {
             "a late put in a drained shard",
             "a delete where a marker points",
             "a marker is looked up",
+        ],
+        Suite::Epochs => &[
+            "a query at the boundary of two counts",
+            "a late put in `move`",
+            "a query ends behind the last reshard",
         ],
         Suite::Settings => &[
             "a reshard during which the term grows",

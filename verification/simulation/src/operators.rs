@@ -5,13 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dynashard_core::{
-    Code, Directory, Error, Kind, PaceChange, Rebalancer, RequestDates, Scaler, Sweep,
+    Code, Directory, Error, Extent, Kind, PaceChange, Rebalancer, RequestDates, Scaler, Sweep,
 };
-use dynashard_keys::{ItemKey, PartitionKey, PhysicalPartitionKey};
+use dynashard_keys::{ItemKey, PartitionKey, PhysicalPartitionKey, SortKey};
 
 use crate::environment::Role;
 use crate::history::is_injected;
-use crate::scenario::{EXPIRES, any_count};
+use crate::random::Random;
+use crate::scenario::{Collection, EXPIRES, any_count};
 use crate::world::{Process, Reply, World};
 
 /// What an operator may be given, whatever he asks for.
@@ -46,12 +47,27 @@ pub(crate) async fn run(world: World) {
         let (at, count) =
             world.kernel.draw(|random| (random.index(collections.len()), any_count(random)));
         let partition = collections[at].partition.clone();
-        world.kernel.trace(|| format!("asks for {count} shards of {partition}"));
+        let extent = world.kernel.draw(|random| any_extent(random, &collections[at]));
+        world.kernel.trace(|| format!("asks for {count} shards of {partition}, {extent:?}"));
         let ask = move |scaler: Arc<Scaler>, deadline| async move {
-            scaler.request_count(&partition, count, deadline).await.map(|_| ())
+            let change = (&extent, count);
+            scaler.request_change(None, &partition, change, deadline).await.map(|_| ())
         };
         let asked = world.call(&scaler, CREATION_TIME, ask).await;
         note(&world, "request a count", asked);
+    }
+}
+
+/// What of a collection is to get a count: half of the time what lies behind one of its sort keys.
+fn any_extent(random: &Random, collection: &Collection) -> Extent {
+    match random.index(6) {
+        0 => Extent::Whole,
+        1 | 2 => Extent::Newest,
+        at => {
+            let boundary = format!("k{}", random.below(collection.sort_keys));
+            let boundary = SortKey::string(boundary).expect("a sort key of a few letters");
+            Extent::Behind { boundary, descending: at == 3 }
+        }
     }
 }
 
@@ -203,6 +219,8 @@ fn note(world: &World, what: &str, reply: Reply<Result<(), Error>>) {
         Code::ReshardRunning
             | Code::ReshardTooSoon
             | Code::CollectionNotFound
+            | Code::BadParameter
+            | Code::EpochsNotPossible
             | Code::CollectionExists
     );
     if !is_expected {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::time::Duration;
 
 use dynashard_core::{CollectionMetadata, leases_end};
@@ -172,6 +173,7 @@ fn inspect(world: &World) {
             continue;
         }
         let key = ItemKey::new(partition, at.sort.clone());
+        let metadata = Arc::new(metadata).at(&at.sort);
         let count = metadata.number_of_shards;
         let is_home = match metadata.placement.home(&key, count) {
             Some(home) => home == shard,

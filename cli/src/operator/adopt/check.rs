@@ -140,7 +140,7 @@ async fn survey(
     };
     let file = args.state.clone().map(|path| StateFile::new(path, subject, schema.clone()));
     let earlier = file.as_ref().map(|file| file.load(now)).transpose()?.flatten();
-    let activity = Activity::begin(!output.is_json());
+    let activity = Activity::begin(!output.is_for_machines());
     if let (Some(earlier), Some(file)) = (&earlier, &file) {
         activity.notes(&format!(
             "dynashard: continuing from {}, behind {} items; it was begun at {} (epoch seconds), {} minutes \
@@ -191,9 +191,14 @@ fn time_left_secs(items: u64, expected: u64, before: u64, elapsed_secs: u64) -> 
     (elapsed_secs > 1).then(|| left.saturating_mul(elapsed_secs) / read)
 }
 
-/// Who may write: the roles of the functions, and those of operators. Nobody, unless all are known.
+/// Who may write: the roles of the functions, those of applications beside an endpoint, and those of operators. Nobody, unless all
+/// are known.
 fn roles(args: &AdoptArgs, stack: &Stack) -> Option<Vec<String>> {
-    let of_stack = stack.outputs.get("WritingRoleArns")?.split(',').map(str::to_owned);
+    let functions = stack.outputs.get("WritingRoleArns")?;
+    // Stacks of before there were endpoints have none.
+    let endpoints = stack.parameters.get("EndpointRoleArns").map_or("", String::as_str);
+    let of_stack = functions.split(',').chain(endpoints.split(',')).filter(|arn| !arn.is_empty());
+    let of_stack = of_stack.map(str::to_owned);
     Some(of_stack.chain(args.operator_role.iter().cloned()).collect())
 }
 

@@ -23,7 +23,10 @@ pub(super) struct Surroundings {
 }
 
 /// The names and types of a table's keys, if it can be a main table.
-pub(super) fn schema(state: &TableState, separator: Separator) -> Result<TableSchema, Vec<Check>> {
+pub(in super::super) fn schema(
+    state: &TableState,
+    separator: Separator,
+) -> Result<TableSchema, Vec<Check>> {
     let checks = keys(state);
     let (Some(partition), Some(sort)) = (&state.partition_key, &state.sort_key) else {
         return Err(checks);

@@ -149,7 +149,7 @@ fn flags_of(args: &AdoptArgs, metadata_table: &str, separator: Separator) -> Str
 
 /// What a collection has to do before the table is plain; nothing if it rests with one shard.
 fn in_the_way(metadata: &CollectionMetadata) -> Option<String> {
-    let count = metadata.number_of_shards;
+    let count = metadata.widest();
     match metadata.phase {
         Phase::Forward { from, to } | Phase::Move { from, to } => {
             Some(format!("it changes from {from} to {to} shards"))
@@ -193,7 +193,7 @@ async fn collections(
             let Some(why) = why else { continue };
             left += 1;
             let pk = partition.as_str();
-            let command = format!("dynashard scale{flags} --pk {} --shards 1", quoted(pk));
+            let command = format!("dynashard scale{flags} --pk {} --shards 1 --whole", quoted(pk));
             output.event("collection", &CollectionLine { pk, why: &why, command: &command });
             if shown.len() < SHOWN {
                 shown.push(format!("{partition:?}: {why}: {command}"));
@@ -227,7 +227,7 @@ async fn leftovers(
     schema: &TableSchema,
     output: &Output,
 ) -> Result<Leftovers, Failure> {
-    let activity = Activity::begin(!output.is_json());
+    let activity = Activity::begin(!output.is_for_machines());
     let mut leftovers = Leftovers::default();
     let scan = found.scan();
     let mut pages = scan.pages(all_segments(found.args.segments).collect(), true);
@@ -272,7 +272,7 @@ async fn remove(
     output: &Output,
 ) -> Result<Removal, Failure> {
     let Found { args, operator, .. } = found;
-    let activity = Activity::begin(!output.is_json());
+    let activity = Activity::begin(!output.is_for_machines());
     let clock = Stopwatch::start();
     let budget = RefCell::new(Budget::new(args.leave.write_units.get(), clock.elapsed()));
     let removal = RefCell::new(Removal::default());

@@ -12,7 +12,8 @@ mod state;
 mod survey;
 mod watch;
 
-pub(super) use description::vector_indexes;
+pub(super) use description::{schema, vector_indexes};
+pub(super) use plan::{AT_FIRST, named};
 pub(super) use survey::{Example, example};
 
 use std::num::{NonZeroU32, NonZeroU64};
@@ -24,7 +25,7 @@ use dynashard_core::{GrowKeys, TableSchema};
 use dynashard_keys::Separator;
 
 use super::connect::{CallerArgs, table_of};
-use super::output::Output;
+use super::output::{Form, Output};
 use super::scan::{ReadRate, TableScan};
 use super::{Failure, INTERRUPTED, until_interrupted};
 use crate::numbers::float;
@@ -87,6 +88,8 @@ pub(crate) struct AdoptArgs {
     /// Print JSON on stdout, one object per line: each finding, or collection, and the report.
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    form: Form,
     #[command(flatten)]
     watch: WatchArgs,
     #[command(flatten)]
@@ -173,7 +176,7 @@ Examples:
   dynashard adopt --table Orders --json | jq 'select(.event == \"finding\")'";
 
 pub(crate) async fn run(args: AdoptArgs) -> ExitCode {
-    let mut output = Output::new(args.json);
+    let mut output = Output::of(args.form, args.json);
     let status = match until_interrupted(Box::pin(act(&args, &mut output))).await {
         Ok(Some(status)) => status,
         Err(failure) => {
@@ -201,6 +204,7 @@ pub(crate) async fn run(args: AdoptArgs) -> ExitCode {
 }
 
 async fn act(args: &AdoptArgs, output: &mut Output) -> Result<ExitCode, Failure> {
+    args.form.of_endless("--watch", args.watch.watch)?;
     match &args.take_over {
         Some(owned_by) => owner::take_over(args, owned_by, output).await,
         None if args.watch.watch => Box::pin(watch::run(args, output)).await,
@@ -279,7 +283,7 @@ fn uses(stack: &Stack, table: &str) -> bool {
 }
 
 /// A table that cannot be described cannot be looked at.
-fn undescribed(table: &str, unseen: &Unseen) -> Failure {
+pub(super) fn undescribed(table: &str, unseen: &Unseen) -> Failure {
     let advice = match unseen {
         Unseen::NotPermitted => format!("; allow dynamodb:DescribeTable on the table {table}"),
         Unseen::NotFound => "; check --table, --region and --profile".to_owned(),

@@ -25,6 +25,23 @@ impl Serialize for Parameters {
     }
 }
 
+/// Those that say which table a stack adopts, and what its keys are.
+pub(in super::super) fn named(table: &str, schema: &TableSchema) -> [(&'static str, String); 4] {
+    let sort_key_type = match schema.sort_key_type {
+        SortKeyType::String => "S",
+        SortKeyType::Number => "N",
+    };
+    [
+        ("ExistingMainTable", table.to_owned()),
+        ("PartitionKeyName", schema.partition_key_name.clone()),
+        ("SortKeyName", schema.sort_key_name.clone()),
+        ("SortKeyType", sort_key_type.to_owned()),
+    ]
+}
+
+/// Nothing grows until all writers are known.
+pub(in super::super) const AT_FIRST: (&str, &str) = ("ScalingMode", "off");
+
 impl Parameters {
     /// Those of a table with these keys, whose items expire by this attribute: empty for none.
     pub(super) fn new(
@@ -34,22 +51,12 @@ impl Parameters {
         ttl_attribute: Option<String>,
         grow_keys: String,
     ) -> Self {
-        let sort_key_type = match schema.sort_key_type {
-            SortKeyType::String => "S",
-            SortKeyType::Number => "N",
-        };
-        let parameters = [
-            ("ExistingMainTable", Some(table.to_owned())),
-            ("PartitionKeyName", Some(schema.partition_key_name.clone())),
-            ("SortKeyName", Some(schema.sort_key_name.clone())),
-            ("SortKeyType", Some(sort_key_type.to_owned())),
-            ("Separator", Some(separator.to_string())),
-            ("TtlAttribute", ttl_attribute),
-            ("GrowKeys", Some(grow_keys)),
-            // Nothing grows until all writers are known.
-            ("ScalingMode", Some("off".to_owned())),
-        ];
-        Self(parameters.into_iter().filter_map(|(name, value)| Some((name, value?))).collect())
+        let mut parameters = Vec::from(named(table, schema));
+        parameters.push(("Separator", separator.to_string()));
+        parameters.extend(ttl_attribute.map(|name| ("TtlAttribute", name)));
+        parameters.push(("GrowKeys", grow_keys));
+        parameters.push((AT_FIRST.0, AT_FIRST.1.to_owned()));
+        Self(parameters)
     }
 
     /// The value of a parameter, unless nobody could see it.

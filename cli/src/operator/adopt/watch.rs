@@ -46,7 +46,7 @@ pub(super) async fn run(args: &AdoptArgs, output: &mut Output) -> Result<ExitCod
         "watching the stream of {}; each write that goes around the application is named, Ctrl-C ends it",
         args.table
     ));
-    let activity = Activity::begin(!output.is_json());
+    let activity = Activity::begin(!output.is_for_machines());
     let (began, mut looked) = (Stopwatch::start(), Stopwatch::start());
     let mut seen = Seen::default();
     while args.watch.watch_secs.is_none_or(|secs| began.elapsed() < Duration::from_secs(secs.get()))

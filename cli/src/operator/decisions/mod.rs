@@ -16,7 +16,7 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::connect::{ConnectArgs, deadline};
-use super::output::Output;
+use super::output::{Form, Output};
 use super::patience::ask_patiently;
 use super::{Failure, INTERRUPTED, partition_key, until_interrupted};
 use entry::Entry;
@@ -47,6 +47,8 @@ pub(crate) struct DecisionsArgs {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
+    form: Form,
+    #[command(flatten)]
     connect: ConnectArgs,
 }
 
@@ -62,7 +64,7 @@ A line of the table, newest first, reads:
                    changed the collection meanwhile. running, cooldown, at_max_shards, not_allowed, clearing_up,
                    too_dear, too_long, too_large: why nothing was done. nothing: nothing was to be done
   DIAGNOSIS        what the load is: hot_key, hot_reads, ramp, hot_item, hot_queries, neighbour, table_capacity,
-                   account_limit, max_on_demand, index, replica, unknown_limit, cooled_down (docs/SCALING.md says more)
+                   account_limit, max_on_demand, index, replica, unknown_limit, cooled_down, many_epochs (docs/SCALING.md says more)
   DEMAND/CAPACITY  units a second that clients asked for, 0 if that was not measured, and that its shards take
   WHY              the sentence of the log
 
@@ -79,7 +81,7 @@ Examples:
   dynashard decisions --endpoint-url http://127.0.0.1:8000 --main-table MainTable --metadata-table MetadataTable --follow";
 
 pub(crate) async fn run(args: DecisionsArgs) -> ExitCode {
-    let mut output = Output::new(args.json);
+    let mut output = Output::of(args.form, args.json);
     let status = match until_interrupted(Box::pin(show(&args, &mut output))).await {
         Ok(shown) => shown.unwrap_or(ExitCode::from(INTERRUPTED)),
         Err(failure) => {
@@ -99,6 +101,7 @@ fn decided_about(text: &str) -> Result<PartitionKey, String> {
 }
 
 async fn show(args: &DecisionsArgs, output: &mut Output) -> Result<ExitCode, Failure> {
+    args.form.of_endless("--follow", args.follow)?;
     let connection = args.connect.connect().await?;
     let directory = connection.directory();
     let since_secs = args.since.map_or(0, |since| since.epoch_secs(directory.now().epoch_secs()));
@@ -238,7 +241,8 @@ impl Listing {
     fn print(&self, output: &mut Output) {
         let Self { entries, left_out, damaged, .. } = self;
         let decisions = entries.iter().map(Entry::view).collect();
-        output.event("decisions", &Document { decisions, left_out: *left_out, damaged });
+        let document = Document { decisions, left_out: *left_out, damaged };
+        output.listing("decisions", "decisions", &document);
         if entries.is_empty() {
             let since = if self.since_secs > 0 { " since then" } else { "" };
             output.text(format_args!("nothing was decided{since}"));

@@ -17,7 +17,7 @@ use serde::Serialize;
 
 use super::check::{self, Check, Totals};
 use super::connect::{ConnectArgs, parameter};
-use super::output::{Activity, Output};
+use super::output::{Activity, Form, Output};
 use super::{Failure, INTERRUPTED, until_interrupted};
 use checks::{IF_CONFIRMED, Lifetime, Role, Table};
 use window::{Bound, Dates, Survey, Window};
@@ -37,6 +37,8 @@ pub(crate) struct DoctorArgs {
     /// Print JSON on stdout: one object.
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    form: Form,
     #[command(flatten)]
     connect: ConnectArgs,
 }
@@ -68,7 +70,7 @@ Examples:
   dynashard doctor --endpoint-url http://127.0.0.1:8000 --main-table MainTable --metadata-table MetadataTable";
 
 pub(crate) async fn run(args: DoctorArgs) -> ExitCode {
-    let mut output = Output::new(args.json);
+    let mut output = Output::of(args.form, args.json);
     let status = match until_interrupted(Box::pin(examine(&args))).await {
         Ok(Some(report)) => {
             report.print(&mut output);
@@ -320,7 +322,7 @@ impl Report {
     }
 
     fn print(&self, output: &mut Output) {
-        output.event("doctor", self);
+        output.listing("doctor", "checks", self);
         if let Some(server) = &self.measured.server {
             output.text(format_args!("DynamoDB at {server}"));
         }

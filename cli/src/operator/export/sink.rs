@@ -57,7 +57,8 @@ impl Sink {
         }
         match &self.names {
             Some((partial, path)) if is_complete => {
-                File::open(partial)?.sync_all()?;
+                // Windows flushes nothing that was opened for reading.
+                File::options().append(true).open(partial)?.sync_all()?;
                 fs::rename(partial, path)
             }
             _ => Ok(()),

@@ -32,6 +32,20 @@ pub(super) struct InputFile {
     pub(super) format: Option<Format>,
 }
 
+/// What tells a file that is there from others, by whatever name. It is not opened: a pipe would wait for its other end.
+#[cfg(unix)]
+pub(super) fn id(path: &Path) -> Option<impl PartialEq + use<>> {
+    use std::os::unix::fs::MetadataExt;
+
+    fs::metadata(path).ok().map(|file| (file.dev(), file.ino()))
+}
+
+/// Windows tells files apart by what their links lead to.
+#[cfg(windows)]
+pub(super) fn id(path: &Path) -> Option<impl PartialEq + use<>> {
+    path.canonicalize().ok()
+}
+
 /// What lies in a directory, in the order of the names. Hidden files are passed over: those whose names begin with a dot,
 /// as of systems, and the marks of programs that write several files, as `_SUCCESS`.
 pub(super) fn entries(directory: &Path) -> Result<Vec<InputFile>, Failure> {

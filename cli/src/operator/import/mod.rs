@@ -31,13 +31,12 @@ mod send;
 mod state;
 mod table;
 
-use std::os::unix::fs::MetadataExt;
+use std::io;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
-use std::{fs, io};
 
 use dynashard_core::{Attributes, Code};
 use dynashard_keys::Placement;
@@ -180,9 +179,8 @@ impl Run<'_> {
         if !input.left_out.is_empty() {
             note!("dynashard: {} are left out", input.left_out.join(", "));
         }
-        let id = |path: &Path| fs::metadata(path).ok().map(|file| (file.dev(), file.ino()));
-        let Some(list) = self.args.refused.as_deref().and_then(id) else { return Ok(()) };
-        match input.files.iter().find(|file| id(&file.path) == Some(list)) {
+        let Some(list) = self.args.refused.as_deref().and_then(files::id) else { return Ok(()) };
+        match input.files.iter().find(|file| files::id(&file.path).as_ref() == Some(&list)) {
             Some(file) => Err(files::bad(&file.path, "is the file of --refused, too")),
             None => Ok(()),
         }

@@ -87,7 +87,7 @@ impl Reporter {
     pub(super) fn show(&mut self, phase: &'static str, rows: u64, of: Option<u64>, note: &str) {
         let throttles = self.summary.throttles;
         let now = self.began.elapsed();
-        let every = if self.output.is_json() { JSON_EVERY } else { SHOW_EVERY };
+        let every = if self.output.is_for_machines() { JSON_EVERY } else { SHOW_EVERY };
         if self.shown_at.is_some_and(|at| now < at + every) {
             return;
         }

@@ -10,7 +10,7 @@ use super::sample::{Column, FEW_ROWS, Sample, SampleArgs};
 use super::spread::Spread;
 use crate::numbers::float;
 use crate::operator::Failure;
-use crate::operator::output::Output;
+use crate::operator::output::{Form, Output};
 use crate::operator::planning::Ended;
 
 /// So many hot values are named.
@@ -35,6 +35,8 @@ pub(crate) struct AdviseArgs {
     /// Print one line of JSON.
     #[arg(long)]
     pub(super) json: bool,
+    #[command(flatten)]
+    pub(super) form: Form,
 }
 
 /// What follows the arguments in `--help`.

@@ -6,7 +6,7 @@ use dynashard_keys::{
 use serde::Serialize;
 
 use crate::operator::Failure;
-use crate::operator::output::Output;
+use crate::operator::output::{Form, Output};
 use crate::operator::planning::Ended;
 
 #[derive(Debug, clap::Args)]
@@ -20,6 +20,8 @@ pub(crate) struct DecodeArgs {
     /// Print one line of JSON for each reading.
     #[arg(long)]
     pub(super) json: bool,
+    #[command(flatten)]
+    pub(super) form: Form,
 }
 
 /// What follows the arguments in `--help`.

@@ -12,7 +12,7 @@ use super::method::{Method, MethodArgs, Shards};
 use super::sample::{Sample, SampleArgs};
 use super::spread::{Evenness, Spread};
 use crate::numbers::float;
-use crate::operator::output::Output;
+use crate::operator::output::{Form, Output};
 use crate::operator::planning::Ended;
 use crate::operator::{Failure, drawing};
 
@@ -41,6 +41,8 @@ pub(crate) struct HistogramArgs {
     /// Print one line of JSON.
     #[arg(long)]
     pub(super) json: bool,
+    #[command(flatten)]
+    pub(super) form: Form,
 }
 
 /// What follows the arguments in `--help`.

@@ -5,7 +5,7 @@ use dynashard_keys::{ItemKey, PartitionKey, ShardId, SortKey, SortKeyType};
 use serde::Serialize;
 
 use super::method::{Method, MethodArgs};
-use crate::operator::output::Output;
+use crate::operator::output::{Form, Output};
 use crate::operator::planning::Ended;
 use crate::operator::{Failure, partition_key};
 
@@ -28,6 +28,8 @@ pub(crate) struct LocateArgs {
     /// Print one line of JSON for each rule.
     #[arg(long)]
     pub(super) json: bool,
+    #[command(flatten)]
+    pub(super) form: Form,
 }
 
 /// What follows the arguments in `--help`.

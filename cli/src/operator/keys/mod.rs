@@ -51,11 +51,11 @@ These commands need neither tables nor an AWS account. docs/KEYS.md explains the
 Each of them has a --help of its own, and --json.";
 
 pub(crate) fn run(command: &KeysCommand) -> ExitCode {
-    let (KeysCommand::Locate(LocateArgs { json, .. })
-    | KeysCommand::Decode(DecodeArgs { json, .. })
-    | KeysCommand::Histogram(HistogramArgs { json, .. })
-    | KeysCommand::Advise(AdviseArgs { json, .. })) = command;
-    let mut output = Output::new(*json);
+    let (KeysCommand::Locate(LocateArgs { json, form, .. })
+    | KeysCommand::Decode(DecodeArgs { json, form, .. })
+    | KeysCommand::Histogram(HistogramArgs { json, form, .. })
+    | KeysCommand::Advise(AdviseArgs { json, form, .. })) = command;
+    let mut output = Output::of(*form, *json);
     let ended = match command {
         KeysCommand::Locate(args) => locate::run(args, &mut output),
         KeysCommand::Decode(args) => decode::run(args, &mut output),

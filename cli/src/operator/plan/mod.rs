@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 
 use super::keys::sample::Sample;
 use super::keys::timed::TimedSampleArgs;
-use super::output::Output;
+use super::output::{Form, Output};
 use super::planning::{Ended, end, json_file, prices, refused};
 use super::{Failure, drawing};
 
@@ -38,6 +38,8 @@ pub(crate) struct PlanArgs {
     /// Print one line of JSON.
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    form: Form,
 }
 
 /// The fields of a workload.
@@ -125,7 +127,7 @@ Examples:
   dynashard plan --workload load.json --chart plan.svg --json";
 
 pub(crate) fn run(args: &PlanArgs) -> ExitCode {
-    let mut output = Output::new(args.json);
+    let mut output = Output::of(args.form, args.json);
     let ended = plan(args, &mut output);
     end(output, ended)
 }

@@ -109,6 +109,14 @@ fn notes(plan: &Plan, output: &mut Output) {
             dollars(reshard.usd)
         ));
     }
+    if let Some(behind) = plan.reshard_behind {
+        output.text(format!(
+            "Its sort keys grow, so that reshard leaves the past where it is: it moves {} items, takes {} write units and costs {}.",
+            number(behind.items),
+            number(behind.write_units),
+            dollars(behind.usd)
+        ));
+    }
 }
 
 /// One table with time to live beside tables by period.

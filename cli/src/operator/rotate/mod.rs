@@ -18,7 +18,7 @@ use archive::Destination;
 use plan::{Archive, Cooling, Left, Member, Plan, Policy, Step, Times};
 
 use super::connect::CallerArgs;
-use super::output::{Activity, Output};
+use super::output::{Activity, Form, Output};
 use super::patience::patiently;
 use super::series::{Series, schema_of};
 use super::{Failure, INTERRUPTED, PATIENCE, until_interrupted};
@@ -59,6 +59,8 @@ pub(crate) struct RotateArgs {
     /// Print lines of JSON.
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    form: Form,
     #[command(flatten)]
     caller: CallerArgs,
 }
@@ -165,7 +167,7 @@ impl RotateArgs {
 }
 
 pub(crate) async fn run(args: RotateArgs) -> ExitCode {
-    let mut output = Output::new(args.json);
+    let mut output = Output::of(args.form, args.json);
     let status = match until_interrupted(Box::pin(rotate(&args, &mut output))).await {
         Ok(Some(true)) => ExitCode::SUCCESS,
         Ok(Some(false)) => ExitCode::FAILURE,

@@ -14,14 +14,14 @@ use dynashard_planning::cost::Prices;
 use dynashard_planning::figure::{count, number};
 use dynashard_planning::shards;
 use dynashard_planning::simulation::{
-    Capacity, Change, Recording, Run, Scenario, SortKeys, Strategy,
+    Capacity, Change, Recording, Run, Scenario, SortKeys, Strategy, units_of_move,
 };
 use dynashard_planning::table::{DEFAULT_QUOTA, NEW_TABLE};
 use serde::Serialize;
 
 use super::keys::sample::Sample;
 use super::keys::timed::TimedSampleArgs;
-use super::output::Output;
+use super::output::{Form, Output};
 use super::planning::{Ended, end, json_file, prices, refused};
 use super::{Failure, drawing};
 use crate::numbers::float;
@@ -85,6 +85,8 @@ pub(crate) struct SimulateArgs {
     /// Print a line of JSON for each strategy.
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    form: Form,
 }
 
 /// A strategy by its name on the command line.
@@ -163,6 +165,9 @@ struct Report<'a> {
     most_shards: u32,
     mean_shards: f64,
     moved: u64,
+    moved_if_whole: u64,
+    most_epochs: u32,
+    mean_shards_read: f64,
     write_units: u64,
     move_write_units: u64,
     peak_write_units: u64,
@@ -171,7 +176,7 @@ struct Report<'a> {
 }
 
 pub(crate) fn run(args: &SimulateArgs) -> ExitCode {
-    let mut output = Output::new(args.json);
+    let mut output = Output::of(args.form, args.json);
     let ended = simulate(args, &mut output);
     end(output, ended)
 }
@@ -201,6 +206,11 @@ fn simulate(args: &SimulateArgs, output: &mut Output) -> Result<Ended, Failure> 
         Capacity::Provisioned { .. } => "the write units that were provisioned",
     };
     output.text("");
+    for (name, run) in names.iter().zip(&runs) {
+        if let Some(says) = of_the_past(name, run, units_of_item, &prices) {
+            output.text(says);
+        }
+    }
     if matches!(scenario.capacity, Capacity::OnDemand) {
         output.text(of_table(peak));
     }
@@ -245,6 +255,23 @@ fn print(reports: &[Report<'_>], are_patient: bool, output: &mut Output) {
     }
 }
 
+/// What it spares that sort keys grow, so that what was written before a change stays where it is.
+fn of_the_past(name: &str, run: &Run, units_of_item: u64, prices: &Prices) -> Option<String> {
+    if run.most_epochs < 2 {
+        return None;
+    }
+    let spared = run.moved_if_whole.saturating_sub(run.moved);
+    let units = float(spared) * float(units_of_move(units_of_item));
+    Some(format!(
+        "{name}: sort keys grow, and {} items stay where they are: {} write units (USD {:.2}) fewer; {} epochs at most, {:.1} shards read for a page",
+        count(spared),
+        number(units),
+        prices.of_units(0.0, units),
+        run.most_epochs,
+        run.mean_shards_read
+    ))
+}
+
 /// What a load that offers so many write units in its busiest second needs of a table on demand.
 fn of_table(peak: u64) -> String {
     let (peak, new, quota) = (float(peak), NEW_TABLE.write_units, DEFAULT_QUOTA.write_units);
@@ -277,6 +304,9 @@ fn report<'a>(strategy: &'a str, run: &'a Run, peak: u64, prices: &Prices) -> Re
         most_shards: run.most_shards,
         mean_shards: run.mean_shards(),
         moved: run.moved,
+        moved_if_whole: run.moved_if_whole,
+        most_epochs: run.most_epochs,
+        mean_shards_read: run.mean_shards_read,
         write_units: run.write_units,
         move_write_units: run.move_write_units,
         peak_write_units: peak,

@@ -42,6 +42,7 @@ fn a_collection_is_created_with_the_count_that_its_placement_makes_of_the_reques
         let expected = json!({
             "pk": "LGA",
             "number_of_shards": 1,
+            "epochs": [{ "from": null, "number_of_shards": 1 }],
             "generation": u64::from(grows),
             "state": if grows { "forward" } else { "stable" },
             "placement": placement.as_str(),

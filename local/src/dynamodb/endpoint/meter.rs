@@ -31,6 +31,7 @@ impl Meter {
                 let indexes = table.global_indexes.iter();
                 let indexes = indexes.map(|index| (index.name.as_str(), index.throughput));
                 partitions.set_table(now, name, table.throughput, indexes);
+                partitions.split_by(name, table.split_by);
             }
             None => partitions.remove_table(name),
         });
@@ -63,11 +64,11 @@ impl Meter {
         admitted: &'a [Charge],
         due: &'a [Charge],
     ) {
-        // By the partition of a key, in a table or index: what was admitted, and what is due.
+        // By the key, which says the partition, in a table or index: what was admitted, and what is due.
         let mut accounts = BTreeMap::<_, (Demand<'_>, Units, Units)>::new();
         let mut account = |charge: &'a Charge, admitted, due| {
             let demand = charge.demand();
-            let payer = (demand.resource, demand.partition_key, demand.kind);
+            let payer = (demand.resource, demand.partition_key, demand.sort_key, demand.kind);
             let account = accounts.entry(payer).or_insert((demand, Units::ZERO, Units::ZERO));
             account.1 += admitted;
             account.2 += due;

@@ -52,6 +52,7 @@ impl Observed {
                 arn: String::new(),
                 partition_key: "pk".to_owned(),
                 sort_key: Some("sk".to_owned()),
+                split_by: None,
                 throughput: dynashard_limits::partition::Throughput::OnDemand,
                 global_indexes: Vec::new(),
                 local_indexes: Vec::new(),

@@ -5,9 +5,9 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use dynashard_limits::capacity::{Index, Projection};
-use dynashard_limits::partition::Throughput;
+use dynashard_limits::partition::{SortKeyType, Throughput};
 use dynoxide::actions::{TableDescription, TableProvisionedThroughputDescription};
-use dynoxide::types::{self, KeySchemaElement, KeyType, ProjectionType};
+use dynoxide::types::{self, KeySchemaElement, KeyType, ProjectionType, ScalarAttributeType};
 use dynoxide::{DynoxideError, Result};
 use parking_lot::{Mutex, RwLock};
 use serde_json::{Value, json};
@@ -59,6 +59,8 @@ pub(super) struct Table {
     pub(super) arn: String,
     pub(super) partition_key: String,
     pub(super) sort_key: Option<String>,
+    /// The sort keys by which its item collections may be split for heat.
+    pub(super) split_by: Option<SortKeyType>,
     pub(super) throughput: Throughput,
     pub(super) global_indexes: Vec<GlobalIndex>,
     pub(super) local_indexes: Vec<Index>,
@@ -78,6 +80,7 @@ pub(super) struct GlobalIndex {
 impl From<TableDescription> for Table {
     fn from(description: TableDescription) -> Self {
         let create_request = create_request(&description);
+        let split_by = split_by(&description);
         let (partition_key, sort_key) = split(&description.key_schema);
         let table_key: Vec<_> = partition_key.iter().chain(&sort_key).cloned().collect();
         let index = |key_schema: &[KeySchemaElement], projection| {
@@ -106,6 +109,7 @@ impl From<TableDescription> for Table {
                 .collect(),
             partition_key: partition_key.into_iter().next().unwrap_or_default(),
             sort_key: sort_key.into_iter().next(),
+            split_by,
             create_request,
         }
     }
@@ -139,6 +143,18 @@ fn create_request(description: &TableDescription) -> Value {
         }
     }
     request
+}
+
+fn split_by(description: &TableDescription) -> Option<SortKeyType> {
+    let has_local_index = description.local_secondary_indexes.iter().flatten().next().is_some();
+    let (_, sort_key) = split(&description.key_schema);
+    let mut attributes = description.attribute_definitions.iter();
+    let attribute = attributes.find(|attribute| sort_key.contains(&attribute.attribute_name));
+    match attribute?.attribute_type {
+        ScalarAttributeType::S if !has_local_index => Some(SortKeyType::String),
+        ScalarAttributeType::N if !has_local_index => Some(SortKeyType::Number),
+        _ => None,
+    }
 }
 
 /// The attributes of the partition key and those of the sort key.

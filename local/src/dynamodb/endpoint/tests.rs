@@ -143,6 +143,7 @@ const TEN_UNITS: Limits = Limits {
     warm_wcu: None,
     warm_rcu: None,
     burst_secs: 300,
+    split_after_secs: None,
     are_enforced: true,
 };
 

@@ -6,14 +6,12 @@ use std::fmt;
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
-use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::process::{ExitStatus, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-use rustix::process::{Pid, getpriority_process, setpriority_pgrp};
 use tokio::process::{Child, Command};
 use tokio::task::JoinSet;
 
@@ -68,7 +66,7 @@ impl Exit {
 
 impl From<ExitStatus> for Exit {
     fn from(status: ExitStatus) -> Self {
-        status.code().map_or_else(|| Self::Signal(status.signal().unwrap_or(0)), Self::Code)
+        status.code().map_or_else(|| Self::Signal(os::signal(status)), Self::Code)
     }
 }
 
@@ -95,7 +93,9 @@ impl Launch for Bootstraps {
     ) -> io::Result<Box<dyn Process>> {
         let executable = self.executables.get(&function.name);
         let executable = executable.ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))?;
-        let mut child = Command::new(executable)
+        let mut command = Command::new(executable);
+        os::lead_a_group(&mut command);
+        let mut child = command
             .env_clear()
             .envs(inherited())
             .envs(self.variables(function, environment))
@@ -103,9 +103,6 @@ impl Launch for Bootstraps {
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
-            // A Ctrl-C in the terminal goes to its whole process group; the stack ends its children
-            // itself, in order.
-            .process_group(0)
             .kill_on_drop(true)
             .spawn()?;
         let mut logs = JoinSet::new();
@@ -119,7 +116,7 @@ impl Launch for Bootstraps {
         }
         let pid = child.id().unwrap_or_default();
         if function.routes.is_empty() {
-            stand_back(pid);
+            os::stand_back(pid);
         }
         Ok(Box::new(ChildProcess { pid, child, logs }))
     }
@@ -159,32 +156,13 @@ impl Bootstraps {
     }
 }
 
-/// Gives a process that only events invoke less of the processors where others want them. On Lambda
-/// each environment has its own, and what a rebalancer computes costs clients nothing.
-fn stand_back(pid: u32) {
-    let group = i32::try_from(pid).ok().and_then(Pid::from_raw);
-    let lowered = getpriority_process(None).and_then(|own| {
-        // The process leads a group of its own, so all of its threads are in it.
-        setpriority_pgrp(group, own.saturating_add(STAND_BACK).min(LOWEST_PRIORITY))
-    });
-    if let Err(error) = lowered {
-        tracing::warn!(pid, %error, "a process competes with those that clients wait for");
-    }
-}
-
-/// By how much the nice value of such a process is higher than the stack's.
-const STAND_BACK: i32 = 10;
-
-/// The highest nice value that there is.
-const LOWEST_PRIORITY: i32 = 19;
-
 /// How long the pipes of a process that has exited may stay open, held by a child of its own.
 const LOG_GRACE: Duration = Duration::from_millis(200);
 
 /// What passes from the environment of the stack to its children: what they need to run at all, and
 /// to be debugged.
 fn inherited() -> impl Iterator<Item = (&'static str, OsString)> {
-    ["PATH", "LD_LIBRARY_PATH", "RUST_BACKTRACE", "RUST_LOG"]
+    ["PATH", "LD_LIBRARY_PATH", "RUST_BACKTRACE", "RUST_LOG", "SystemRoot"]
         .into_iter()
         .filter_map(|name| Some((name, std::env::var_os(name)?)))
 }
@@ -218,18 +196,86 @@ impl Process for ChildProcess {
     }
 
     fn terminate(&mut self) {
-        // The id is gone once the process was waited for, and may then belong to another one.
-        let pid = self.child.id().and_then(|pid| i32::try_from(pid).ok());
-        if let Some(pid) = pid.and_then(Pid::from_raw)
-            && let Err(error) = rustix::process::kill_process(pid, rustix::process::Signal::TERM)
-        {
-            tracing::warn!(pid = self.pid, %error, "a process was not terminated");
-        }
+        os::terminate(&mut self.child);
     }
 
     fn kill(&mut self) {
         if let Err(error) = self.child.start_kill() {
             tracing::warn!(pid = self.pid, %error, "a process was not killed");
+        }
+    }
+}
+
+#[cfg(unix)]
+mod os {
+    use std::os::unix::process::ExitStatusExt;
+    use std::process::ExitStatus;
+
+    use rustix::process::{Pid, Signal, getpriority_process, kill_process, setpriority_pgrp};
+    use tokio::process::{Child, Command};
+
+    /// The signal that has ended a process.
+    pub(super) fn signal(status: ExitStatus) -> i32 {
+        status.signal().unwrap_or(0)
+    }
+
+    /// A Ctrl-C in the terminal goes to its whole process group; the stack ends its children itself, in order.
+    pub(super) fn lead_a_group(command: &mut Command) {
+        command.process_group(0);
+    }
+
+    /// Gives a process that only events invoke less of the processors where others want them. On Lambda
+    /// each environment has its own, and what a rebalancer computes costs clients nothing.
+    pub(super) fn stand_back(pid: u32) {
+        let group = i32::try_from(pid).ok().and_then(Pid::from_raw);
+        let lowered = getpriority_process(None).and_then(|own| {
+            // The process leads a group of its own, so all of its threads are in it.
+            setpriority_pgrp(group, own.saturating_add(STAND_BACK).min(LOWEST_PRIORITY))
+        });
+        if let Err(error) = lowered {
+            tracing::warn!(pid, %error, "a process competes with those that clients wait for");
+        }
+    }
+
+    /// By how much the nice value of such a process is higher than the stack's.
+    const STAND_BACK: i32 = 10;
+
+    /// The highest nice value that there is.
+    const LOWEST_PRIORITY: i32 = 19;
+
+    pub(super) fn terminate(child: &mut Child) {
+        // The id is gone once the process was waited for, and may then belong to another one.
+        let pid = child.id().and_then(|pid| i32::try_from(pid).ok());
+        if let Some(pid) = pid.and_then(Pid::from_raw)
+            && let Err(error) = kill_process(pid, Signal::TERM)
+        {
+            tracing::warn!(%pid, %error, "a process was not terminated");
+        }
+    }
+}
+
+/// Windows has no signals, so a process is ended at once. A write that it has under way reaches DynamoDB whole or not at all.
+#[cfg(windows)]
+mod os {
+    use std::process::ExitStatus;
+
+    use tokio::process::{Child, Command};
+
+    pub(super) fn signal(_: ExitStatus) -> i32 {
+        0
+    }
+
+    pub(super) fn lead_a_group(command: &mut Command) {
+        /// `CREATE_NEW_PROCESS_GROUP`: a Ctrl-C in the console does not reach it.
+        const OF_ITS_OWN: u32 = 0x200;
+        command.creation_flags(OF_ITS_OWN);
+    }
+
+    pub(super) fn stand_back(_: u32) {}
+
+    pub(super) fn terminate(child: &mut Child) {
+        if let Err(error) = child.start_kill() {
+            tracing::warn!(%error, "a process was not ended");
         }
     }
 }

@@ -1,16 +1,27 @@
 //! The metadata of a collection, as DynamoDB holds it. The names must be kept stable.
 
+use aws_sdk_dynamodb::types::AttributeValue;
 use dynashard_core::ports::StoreError;
-use dynashard_core::{CollectionMetadata, Phase};
+use dynashard_core::{CollectionMetadata, Epoch, Epochs, Phase};
 use dynashard_keys::PartitionKey;
 
-use crate::records::codec::{Fill, Item, Reader};
+use crate::records::codec::{Field, Fill, Item, Reader};
 
 /// What must be as it was seen.
 pub(super) const LOCK: &[&str] = &["rev", LAST_UPDATED];
 
 /// The attributes that an item has only at times.
-pub(super) const OPTIONAL: &[&str] = &["from", "to", CLEANUP_PENDING, ACTIVE, ITEMS_MOVED];
+pub(super) const OPTIONAL: &[&str] =
+    &["from", "to", EPOCHS, DESCENDING, CHANGING, CLEANUP_PENDING, ACTIVE, ITEMS_MOVED];
+
+/// The older epochs, oldest first: a list of maps of `number_of_shards` and `boundary`.
+const EPOCHS: &str = "_ds_epochs";
+
+/// Present, and true, where newer keys sort lower.
+const DESCENDING: &str = "_ds_descending";
+
+/// Which of the older epochs a running change is about, where it is not the newest.
+const CHANGING: &str = "_ds_changing";
 
 const LAST_UPDATED: &str = "last_updated";
 
@@ -45,6 +56,10 @@ pub(super) fn encode(metadata: &CollectionMetadata) -> Item {
         item.put("from", &from);
         item.put("to", &to);
     }
+    item.put_unless_default(EPOCHS, &metadata.epochs.older);
+    item.put_unless_default(DESCENDING, &metadata.epochs.descending);
+    let changing = metadata.epochs.changing.and_then(|at| u32::try_from(at).ok());
+    item.put_if_any(CHANGING, changing.as_ref());
     item.put_unless_default(CLEANUP_PENDING, &metadata.cleanup_pending);
     item.put_unless_default(ITEMS_MOVED, &metadata.items_moved);
     if metadata.needs_rebalancing() {
@@ -77,6 +92,11 @@ pub(super) fn decode(
     let mut metadata = CollectionMetadata {
         partition: partition.clone(),
         number_of_shards,
+        epochs: Epochs {
+            older: fields.or_default(EPOCHS)?,
+            descending: fields.or_default(DESCENDING)?,
+            changing: fields.optional::<u32>(CHANGING)?.and_then(|at| usize::try_from(at).ok()),
+        },
         last_updated_secs: fields.get(LAST_UPDATED)?,
         shard_history: fields.get("shard_history")?,
         generation: fields.get("generation")?,
@@ -91,4 +111,24 @@ pub(super) fn decode(
     let largest_count = fields.optional(LARGEST_COUNT)?;
     metadata.largest_count = largest_count.unwrap_or_else(|| metadata.most_shards());
     Ok(metadata)
+}
+
+impl Field for Epoch {
+    fn encode(&self) -> AttributeValue {
+        let mut epoch = Item::new();
+        epoch.put("number_of_shards", &self.count);
+        epoch.put("boundary", &self.boundary);
+        AttributeValue::M(epoch)
+    }
+
+    fn decode(value: &AttributeValue) -> Result<Self, String> {
+        let decode = || {
+            let item = value.as_m().ok()?;
+            Some(Self {
+                count: Field::decode(item.get("number_of_shards")?).ok()?,
+                boundary: Field::decode(item.get("boundary")?).ok()?,
+            })
+        };
+        decode().ok_or_else(|| "is not an epoch".to_owned())
+    }
 }

@@ -312,10 +312,10 @@ mod tests {
 
     #[test]
     fn settings_of_another_format_are_known_by_it_alone() {
-        let settings = Item::from([(FORMAT.to_owned(), number(5))]);
+        let settings = Item::from([(FORMAT.to_owned(), number(6))]);
         let item = [("rev", number(1)), (SETTINGS, AttributeValue::M(settings))];
         let item = item.map(|(name, value)| (name.to_owned(), value));
         let read = decode(&Item::from(item)).expect("whatever it means");
-        assert_eq!(read.pinned.map(|pinned| pinned.format), Some(5));
+        assert_eq!(read.pinned.map(|pinned| pinned.format), Some(6));
     }
 }

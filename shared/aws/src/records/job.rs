@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use dynashard_core::ports::StoreError;
-use dynashard_core::{Claim, Job, ShardRange};
+use dynashard_core::{Claim, Interval, Job, ShardRange};
 use dynashard_keys::{PartitionKey, ShardId, SortKey};
 
 use crate::records::codec::{Field, Fill, Item, Reader};
@@ -17,6 +17,10 @@ pub(super) const LOCK: &[&str] = &["generation", "rev"];
 const SLICE: &str = "slice";
 const YIELDED: &str = "yielded";
 const JOB: &str = "job";
+
+/// The ends of the intervals of sort keys.
+const WITHIN: [&str; 2] = ["after", "until"];
+const MARKED_WITHIN: [&str; 2] = ["marked_after", "marked_until"];
 
 /// The item by which a lane is called, without its key. It passes the stream's filter as a job does whose
 /// slice is over.
@@ -49,6 +53,10 @@ pub(super) fn encode(job: &Job) -> Item {
     }
     fields.put_if_any("marked_first", job.marked.as_ref().map(|range| &range.first));
     fields.put_if_any("marked_last", job.marked.as_ref().map(|range| &range.last));
+    for ([after, until], interval) in [(WITHIN, &job.within), (MARKED_WITHIN, &job.marked_within)] {
+        fields.put_if_any(after, interval.after.as_ref());
+        fields.put_if_any(until, interval.until.as_ref());
+    }
     fields.put_unless_default("done", &job.done);
     fields.put("under_way", &job.under_way);
     fields.put_unless_default("spans", &job.spans);
@@ -79,7 +87,12 @@ pub(super) fn decode(partition: &PartitionKey, item: &Item) -> Result<Job, Store
         None => None,
         Some(first) => Some(ShardRange { first, last: fields.get("marked_last")? }),
     };
+    let interval = |[after, until]: [&str; 2]| -> Result<_, StoreError> {
+        Ok(Interval { after: fields.optional(after)?, until: fields.optional(until)? })
+    };
     Ok(Job {
+        within: interval(WITHIN)?,
+        marked_within: interval(MARKED_WITHIN)?,
         partition: partition.clone(),
         generation: whole.get("generation")?,
         rev: whole.get("rev")?,

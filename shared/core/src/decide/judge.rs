@@ -132,19 +132,17 @@ impl View {
     /// All shards where an item may be without anything being wrong, the one where it belongs when
     /// everything has come to rest first.
     pub(crate) fn homes(&self, key: &ItemKey) -> (ShardId, Option<ShardId>) {
-        let layout = self.metadata.layout();
-        let home = home_or_spread(self.metadata.placement, key, layout.writable);
-        let old = self.metadata.reshard().and_then(|reshard| reshard.homes(key));
-        (home, old.map(|(old, _)| old))
+        homes(&self.metadata.at(&key.sort), key)
     }
 
     /// Judges what lies under a key: one entry of each shard where something lies, lowest first.
     pub(crate) fn judge(&self, key: &ItemKey, entries: &[Entry]) -> Verdict {
-        let generation = self.metadata.generation;
+        let metadata = &*self.metadata.at(&key.sort);
+        let generation = metadata.generation;
         let mut verdict = Verdict::default();
         let live = || entries.iter().copied().filter(|entry| entry.live);
-        let (home, _) = self.homes(key);
-        let shown_home = self.metadata.placement.is_calculated().then_some(home);
+        let (home, _) = homes(metadata, key);
+        let shown_home = metadata.placement.is_calculated().then_some(home);
         let wrong = |kind, entry, remedy| Wrong { kind, entry, home: shown_home, remedy };
 
         if entries.iter().any(|entry| entry.generation > generation) {
@@ -154,11 +152,11 @@ impl View {
             return verdict;
         }
 
-        let reshard = self.metadata.reshard();
+        let reshard = metadata.reshard();
         let (mut at_home, mut strays) =
-            live().partition::<Vec<_>, _>(|entry| self.may_hold(key, entry.shard));
+            live().partition::<Vec<_>, _>(|entry| may_hold(metadata, key, entry.shard));
         if let Some(reshard) = reshard {
-            self.judge_moving(key, reshard, &mut at_home, &mut verdict);
+            judge_moving(metadata, key, reshard, &mut at_home, &mut verdict);
         }
         // What readers pass over, in a random collection: they return the lowest shard's.
         for entry in at_home.iter().skip(1) {
@@ -191,61 +189,6 @@ impl View {
         verdict
     }
 
-    /// What a running reshard accounts for. Leaves in `at_home` what is to be counted.
-    fn judge_moving(
-        &self,
-        key: &ItemKey,
-        reshard: Reshard,
-        at_home: &mut Vec<Entry>,
-        verdict: &mut Verdict,
-    ) {
-        let new = reshard.new_home(key);
-        let leaves = |entry: &Entry| reshard.leaves(key, entry.shard);
-        verdict.waits_to_move = at_home.iter().any(leaves);
-        let arrived = at_home.iter().copied().find(|entry| entry.shard == new);
-        let (true, Some(arrived)) = (verdict.waits_to_move, arrived) else {
-            return;
-        };
-        if arrived.generation == self.metadata.generation {
-            // The move was seen half done, or a put went past what lies at the old home, or that
-            // came late: the new one wins, and the mover sees to it.
-            if arrived.may_expire && self.metadata.placement.is_calculated() {
-                let hidden = at_home.iter().copied().filter(leaves);
-                verdict.wrong.extend(hidden.map(|entry| Wrong {
-                    kind: FindingKind::HiddenByExpiring,
-                    entry,
-                    home: Some(new),
-                    remedy: Some(Remedy::Settle),
-                }));
-            }
-            at_home.retain(|entry| !leaves(entry));
-        } else if self.metadata.placement.is_calculated() {
-            // What lay at the new home before the reshard began did not belong to this collection:
-            // it is in the way of the one that is to come.
-            at_home.retain(|entry| entry.shard != new);
-            verdict.live.push(arrived);
-            verdict.wrong.push(Wrong {
-                kind: FindingKind::Duplicate,
-                entry: arrived,
-                home: Some(new),
-                remedy: Some(Remedy::RemoveCopy),
-            });
-        }
-    }
-
-    /// Whether an item in this shard counts for readers.
-    fn may_hold(&self, key: &ItemKey, shard: ShardId) -> bool {
-        let metadata = &self.metadata;
-        let placement = metadata.placement;
-        if !placement.is_calculated() {
-            return placement.shards(metadata.layout().readable).any(|readable| readable == shard);
-        }
-        match metadata.reshard() {
-            Some(reshard) => reshard.may_hold(key, shard),
-            None => placement.home(key, metadata.number_of_shards) == Some(shard),
-        }
-    }
-
     /// Whether a running reshard, or the removal of markers behind one, is going to take the marker
     /// away.
     fn accounts_for_marker(&self, key: &ItemKey, marker: &Entry) -> bool {
@@ -263,6 +206,68 @@ impl View {
         let is_marked = |marked: ShardRange| (marked.first..=marked.last).contains(&marker.shard);
         marker.generation <= job.generation
             && job.marked.is_some_and(is_marked)
+            && job.marked_within.contains(&key.sort)
             && !removal_has_passed
+    }
+}
+
+/// As [`View::homes`], by what holds of the item.
+fn homes(metadata: &CollectionMetadata, key: &ItemKey) -> (ShardId, Option<ShardId>) {
+    let home = home_or_spread(metadata.placement, key, metadata.layout().writable);
+    let old = metadata.reshard().and_then(|reshard| reshard.homes(key));
+    (home, old.map(|(old, _)| old))
+}
+
+/// What a running reshard accounts for. Leaves in `at_home` what is to be counted.
+fn judge_moving(
+    metadata: &CollectionMetadata,
+    key: &ItemKey,
+    reshard: Reshard,
+    at_home: &mut Vec<Entry>,
+    verdict: &mut Verdict,
+) {
+    let new = reshard.new_home(key);
+    let leaves = |entry: &Entry| reshard.leaves(key, entry.shard);
+    verdict.waits_to_move = at_home.iter().any(leaves);
+    let arrived = at_home.iter().copied().find(|entry| entry.shard == new);
+    let (true, Some(arrived)) = (verdict.waits_to_move, arrived) else {
+        return;
+    };
+    if arrived.generation == metadata.generation {
+        // The move was seen half done, or a put went past what lies at the old home, or that
+        // came late: the new one wins, and the mover sees to it.
+        if arrived.may_expire && metadata.placement.is_calculated() {
+            let hidden = at_home.iter().copied().filter(leaves);
+            verdict.wrong.extend(hidden.map(|entry| Wrong {
+                kind: FindingKind::HiddenByExpiring,
+                entry,
+                home: Some(new),
+                remedy: Some(Remedy::Settle),
+            }));
+        }
+        at_home.retain(|entry| !leaves(entry));
+    } else if metadata.placement.is_calculated() {
+        // What lay at the new home before the reshard began did not belong to this collection:
+        // it is in the way of the one that is to come.
+        at_home.retain(|entry| entry.shard != new);
+        verdict.live.push(arrived);
+        verdict.wrong.push(Wrong {
+            kind: FindingKind::Duplicate,
+            entry: arrived,
+            home: Some(new),
+            remedy: Some(Remedy::RemoveCopy),
+        });
+    }
+}
+
+/// Whether an item in this shard counts for readers.
+fn may_hold(metadata: &CollectionMetadata, key: &ItemKey, shard: ShardId) -> bool {
+    let placement = metadata.placement;
+    if !placement.is_calculated() {
+        return placement.shards(metadata.layout().readable).any(|readable| readable == shard);
+    }
+    match metadata.reshard() {
+        Some(reshard) => reshard.may_hold(key, shard),
+        None => placement.home(key, metadata.number_of_shards) == Some(shard),
     }
 }

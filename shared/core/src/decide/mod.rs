@@ -11,6 +11,7 @@ pub(crate) mod capacity;
 pub(crate) mod chance;
 pub(crate) mod counter;
 pub(crate) mod digest;
+pub(crate) mod epochs;
 pub(crate) mod evidence;
 pub(crate) mod judge;
 pub(crate) mod next_step;

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use crate::model::metadata::{CollectionMetadata, Contradiction, Phase};
+use crate::model::contradiction::Contradiction;
+use crate::model::metadata::{CollectionMetadata, Phase};
 use crate::model::reshard::{Job, ServerTime, Waits};
 
 /// What a controller knows of time when it has read metadata and job strongly, in that order.
@@ -117,8 +118,14 @@ fn job_fits(metadata: &CollectionMetadata, job: &Job) -> Result<(), Contradictio
     let phase = metadata.phase;
     let (from, to) = match phase {
         Phase::Forward { from, to } | Phase::Move { from, to } => (Some(from), to),
+        // What was changed of an older epoch is part of its neighbour now.
+        Phase::Stable if !job.within.is_all() => (None, job.to),
         Phase::Stable => (None, metadata.number_of_shards),
     };
+    if phase != Phase::Stable && metadata.epochs.changing_interval() != job.within {
+        let why = "other sort keys than those of the epoch that changes";
+        return Err(Contradiction::new("within", why));
+    }
     let beside = |count| format!("{count} in the metadata, which is in {}", phase.as_str());
     if let Some(from) = from.filter(|from| *from != job.from) {
         return Err(Contradiction::new("from", format!("{} beside {}", job.from, beside(from))));
@@ -200,6 +207,7 @@ mod tests {
     use dynashard_keys::{PartitionKey, Placement, ShardCount, ShardId};
 
     use super::*;
+    use crate::model::transitions::Next;
 
     const WAITS: Waits = Waits {
         leases_end: Duration::from_secs(6),
@@ -211,8 +219,8 @@ mod tests {
     fn begun(placement: Placement) -> (CollectionMetadata, Job) {
         let partition = PartitionKey::new("EWR").expect("pk");
         let two = ShardCount::new(2).expect("count");
-        let begun = CollectionMetadata::stable(partition, placement, ShardCount::ONE, 1_000)
-            .with_forward(two, 2_000);
+        let stable = CollectionMetadata::stable(partition, placement, ShardCount::ONE, 1_000);
+        let begun = Next::after(&stable, 2_000).forward(None, two);
         let job = Job::new(&begun, None, 2_000).expect("a change begins");
         (begun, job)
     }
@@ -245,7 +253,7 @@ mod tests {
     #[test]
     fn regression_the_close_did_not_wait_for_replicas() {
         let (begun, first) = begun(Placement::Xxh64);
-        let moving = begun.with_move(2_010).expect("it is in forward");
+        let moving = Next::after(&begun, 2_010).moving().expect("it is in forward");
         let scanned = Some(ServerTime(4_000));
         let done = [ShardId::new(0)].into();
         let job = Job { move_seen: Some(ServerTime(2_010)), closing: true, done, scanned, ..first };
@@ -267,7 +275,7 @@ mod tests {
     #[test]
     fn regression_a_scan_of_move_counted_as_the_removal_of_markers() {
         let (begun, first) = begun(Placement::Xxh64);
-        let moving = begun.with_move(2_010).expect("it is in forward");
+        let moving = Next::after(&begun, 2_010).moving().expect("it is in forward");
         let job = Job { move_seen: Some(ServerTime(2_010)), ..first };
         let now = Observation { now: ServerTime(2_100), unchanged_for: Duration::ZERO };
         assert_eq!(next_step(&moving, &job, now, WAITS), NextStep::Scan);

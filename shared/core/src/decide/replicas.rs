@@ -46,6 +46,7 @@ mod tests {
     use dynashard_keys::{PartitionKey, Placement, ShardCount};
 
     use super::*;
+    use crate::model::transitions::Next;
 
     const NOW: Duration = Duration::from_secs(100);
 
@@ -85,13 +86,13 @@ mod tests {
         assert!(may_answer(&cold, at(0, None)));
         let made = cold.enlisted(1_000);
         assert!(may_answer(&made, at(1_000, None)), "it has the count that it was made with");
-        let forward = made.with_forward(two, 2_000);
-        let moving = forward.with_move(2_010).expect("it is in forward");
-        let closed = moving.with_close(3_000).expect("it is in move");
+        let forward = Next::after(&made, 2_000).forward(None, two);
+        let moving = Next::after(&forward, 2_010).moving().expect("it is in forward");
+        let closed = Next::after(&moving, 3_000).closed(false).expect("it is in move");
         for change in [&forward, &moving, &closed] {
             assert!(!may_answer(change, at(100_000, None)), "{:?}", change.phase);
         }
-        let rests = closed.without_cleanup(0, 4_000);
+        let rests = Next::after(&closed, 4_000).cleared_up(0);
         assert_eq!(rests.number_of_shards, two);
         let wait = Waits::of(&settings).replicas_catch_up().as_secs();
         assert_eq!(wait, 900);
@@ -101,7 +102,7 @@ mod tests {
         let late = Some(closed_at + wait);
         assert!(!may_answer(&rests, at(closed_at + wait + 1, late)), "one clock is ahead");
         let random = CollectionMetadata::cold(rests.partition.clone(), Placement::Random);
-        let growing = random.enlisted(1_000).with_forward(two, 2_000);
+        let growing = Next::after(&random.enlisted(1_000), 2_000).forward(None, two);
         assert_eq!((growing.reshard(), growing.number_of_shards), (None, one), "it moves nothing");
         assert!(!may_answer(&growing, at(100_000, None)));
         assert!(!super::may_answer(&cold, &Settings::default(), at(0, None)), "there is none");

@@ -7,6 +7,7 @@ use dynashard_keys::{PartitionKey, ShardCount, ShardId};
 use crate::decide::evidence::{CAPACITY_IN_NEED, Heat, slope, units};
 use crate::decide::pace::most_moves_per_sec;
 use crate::model::decision::{Bound, CountChange, Decision, Diagnosis, Figures, Payback};
+use crate::model::epochs::Extent;
 use crate::model::index_shards::IndexShards;
 use crate::model::ledger::{Bucket, Ledger, Measures, Span};
 use crate::model::metadata::{CollectionMetadata, Phase};
@@ -403,12 +404,17 @@ fn grow(
     Decision { action: CountChange::Grow(to), ..decision }
 }
 
-fn nothing(metadata: &CollectionMetadata, access: Access, settings: &Settings) -> Decision {
+pub(super) fn nothing(
+    metadata: &CollectionMetadata,
+    access: Access,
+    settings: &Settings,
+) -> Decision {
     // Writes go to the shards that are left as soon as a shrink begins.
-    let takes_writes = metadata.layout().writable.min(metadata.number_of_shards);
+    let takes_writes = metadata.of_epoch(None).layout().writable.min(metadata.number_of_shards);
     let count = if access == Access::Write { takes_writes } else { metadata.number_of_shards };
     let capacity = f64::from(count.get()) * settings.partition.of(access);
     Decision {
+        extent: Extent::Newest,
         partition: metadata.partition.clone(),
         diagnosis: Diagnosis::TooLittleEvidence,
         access,
@@ -465,7 +471,9 @@ fn payback(evidence: Evidence<'_>, target: ShardCount, since: u64) -> Payback {
     let (present, target) = (f64::from(metadata.number_of_shards.get()), f64::from(target.get()));
     // What was written before the window lies there, too.
     let written = load.of(Span::Hour, now).map(|(_, measures)| measures.writes).sum::<f64>();
-    let items = metadata.estimated_items() + written;
+    let moves = metadata.epochs.shrinks_in_place();
+    // What a new epoch has fewer shards for is yet to come.
+    let items = if moves { metadata.estimated_items() + written } else { 0.0 };
     let items = items * (1.0 - target / present);
     Payback {
         items,

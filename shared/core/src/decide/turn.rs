@@ -191,6 +191,7 @@ mod tests {
 
     use super::*;
     use crate::model::metadata::CollectionMetadata;
+    use crate::model::transitions::Next;
 
     const NOW: ServerTime = ServerTime(1_000);
     const SHARE: Share = Share { wcu_each: 400.0, side_by_side: 8, each_takes: 2 };
@@ -200,7 +201,8 @@ mod tests {
         let partition = PartitionKey::new("EWR").expect("pk");
         let count = |n| ShardCount::new(n).expect("count");
         let before = CollectionMetadata::stable(partition, Placement::Xxh64, count(from), 1);
-        Job::new(&before.with_forward(count(4 * from), 2), None, 2).expect("a change begins")
+        Job::new(&Next::after(&before, 2).forward(None, count(4 * from)), None, 2)
+            .expect("a change begins")
     }
 
     fn worker(id: u64, lane: u32) -> Worker {

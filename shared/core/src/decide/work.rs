@@ -56,6 +56,7 @@ mod tests {
     use super::*;
     use crate::model::metadata::CollectionMetadata;
     use crate::model::policy::PartitionLimits;
+    use crate::model::transitions::Next;
 
     /// Fifteen sources were to write 4,000 units a second to the one shard that all clients use.
     #[test]
@@ -66,7 +67,8 @@ mod tests {
             let count = |n| ShardCount::new(n).expect("count");
             let partition = PartitionKey::new("EWR").expect("pk");
             let before = CollectionMetadata::stable(partition, Placement::Xxh64, count(from), 1);
-            let reshard = before.with_forward(count(to), 2).reshard().expect("items move");
+            let reshard =
+                Next::after(&before, 2).forward(None, count(to)).reshard().expect("items move");
             let share =
                 Work::Move(reshard).share(&settings, settings.mover_wcu, reshard.sources().len());
             let [sources, destinations] = [share.side_by_side, reshard.destinations().len()]
@@ -85,7 +87,7 @@ mod tests {
         let pk = PartitionKey::new("EWR").expect("pk");
         let before = CollectionMetadata::stable(pk, Placement::Xxh64, ShardCount::ONE, 1);
         let four = ShardCount::new(4).expect("count");
-        let reshard = before.with_forward(four, 2).reshard().expect("items move");
+        let reshard = Next::after(&before, 2).forward(None, four).reshard().expect("items move");
         let work = Work::Move(reshard);
         let share = work.share(&settings, settings.mover_wcu, 1);
         let at_source = share.wcu_each * work.at_source();

@@ -4,6 +4,7 @@ use std::fmt;
 
 use dynashard_keys::{PartitionKey, ShardCount};
 
+use crate::model::epochs::{Epochs, Extent};
 use crate::model::policy::{Access, Hindrance};
 
 /// What is to be done about a collection, and why.
@@ -19,6 +20,8 @@ pub struct Decision {
     pub count: ShardCount,
     /// What is to be done.
     pub action: CountChange,
+    /// What of the collection that is about.
+    pub extent: Extent,
     /// Why nothing is done although the diagnosis asks for it.
     pub hindrance: Option<Hindrance>,
     /// What kept the count from being larger.
@@ -56,6 +59,8 @@ pub enum Diagnosis {
     TooLittleEvidence,
     /// It was asked for far less than its shards take for hours.
     CooledDown,
+    /// It may have few more epochs, and rests: one of them gets the count of its neighbour, with which it becomes one.
+    ManyEpochs,
     /// It uses its shards, or may soon.
     InUse,
 }
@@ -149,6 +154,7 @@ impl Decision {
             (Diagnosis::UnknownLimit, _) => "unknown_limit",
             (Diagnosis::TooLittleEvidence, _) => "too_little_evidence",
             (Diagnosis::CooledDown, _) => "cooled_down",
+            (Diagnosis::ManyEpochs, _) => "many_epochs",
             (Diagnosis::InUse, _) => "in_use",
         }
     }
@@ -161,6 +167,34 @@ impl Decision {
 }
 
 impl Decision {
+    /// What is done, with what, and how far.
+    fn fmt_action(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (count, wanted) = (self.count, self.figures.wanted);
+        match self.action {
+            CountChange::None => {}
+            CountChange::Grow(to) => write!(f, "; it grows from {count} to {to}")?,
+            CountChange::TurnRound(to) => {
+                write!(f, "; it goes back to {to} shards once the running change has closed")?;
+            }
+            CountChange::Shrink(to) => write!(f, "; it shrinks from {count} to {to}")?,
+        }
+        if let Extent::Behind { boundary, .. } = &self.extent {
+            // Quoted, so that logs can replace it (`LogKeys`).
+            let boundary = boundary.to_string();
+            write!(f, " behind {boundary:?}, and what there is stays where it is")?;
+        }
+        match self.bound {
+            Some(Bound::MaxShards) => {
+                write!(f, ", the most that MaxShards allows; the demand needs {wanted}")?;
+            }
+            Some(Bound::Step) => {
+                write!(f, ", the most that one change may reach; the demand needs {wanted}")?;
+            }
+            None => {}
+        }
+        Ok(())
+    }
+
     /// What Contributor Insights reports: it counts refusals.
     fn fmt_reported(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Figures { capacity, hottest_share, .. } = self.figures;
@@ -342,28 +376,17 @@ impl fmt::Display for Decision {
                 f,
                 "clients asked for {demand:.0} {unit} a second at most, and {shards} {capacity:.0}"
             )?,
+            Diagnosis::ManyEpochs => write!(
+                f,
+                "it has {wanted} epochs, and may have {}: an older one gets the count of its neighbour",
+                Epochs::MAX
+            )?,
             Diagnosis::InUse if count == ShardCount::ONE => {
                 f.write_str("its one shard is in use")?;
             }
             Diagnosis::InUse => write!(f, "its {count} shards are in use")?,
         }
-        match self.action {
-            CountChange::None => {}
-            CountChange::Grow(to) => write!(f, "; it grows from {count} to {to}")?,
-            CountChange::TurnRound(to) => {
-                write!(f, "; it goes back to {to} shards once the running change has closed")?;
-            }
-            CountChange::Shrink(to) => write!(f, "; it shrinks from {count} to {to}")?,
-        }
-        match self.bound {
-            Some(Bound::MaxShards) => {
-                write!(f, ", the most that MaxShards allows; the demand needs {wanted}")?;
-            }
-            Some(Bound::Step) => {
-                write!(f, ", the most that one change may reach; the demand needs {wanted}")?;
-            }
-            None => {}
-        }
+        self.fmt_action(f)?;
         if let Some(Payback { items, cost_wcu, saved_rcu_an_hour }) = self.figures.payback {
             write!(
                 f,

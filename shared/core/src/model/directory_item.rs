@@ -113,7 +113,7 @@ impl DirectoryItem {
     /// nothing is pinned.
     #[must_use]
     pub(crate) fn converted(&self, groups: BTreeSet<Group>) -> Option<Self> {
-        let pinned = self.pinned.clone().map(Pinned::with_segments)?;
+        let pinned = self.pinned.clone().map(Pinned::converted)?;
         let groups = groups.into_iter().map(|group| (group, 1)).collect();
         let groups = Some(Arc::new(groups));
         let hashes = Arc::default();

@@ -316,6 +316,9 @@ codes! {
     ShardsTooLarge = "shards_too_large", Conflict,
         "nothing was changed, since the table holds more than 5 GB; an operator who knows that the collection \
          fits uses `dynashard scale --whatever-their-size`";
+    /// The collection cannot have an epoch, or not another one.
+    EpochsNotPossible = "epochs_not_possible", Conflict,
+        "nothing was changed; `detail` says why, and without `from` the whole newest epoch gets the count";
     /// An item lies at the key of the counter.
     NotACounter = "not_a_counter", Conflict,
         "nothing was written: choose another key for the counter, or delete the item";

@@ -2,9 +2,12 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 
-use dynashard_keys::{ItemKey, PartitionKey, Placement, ShardCount, ShardId};
+use dynashard_keys::{ItemKey, PartitionKey, Placement, ShardCount, ShardId, SortKey, SortKeyType};
 
+use crate::model::contradiction::Contradiction;
+use crate::model::epochs::Epochs;
 use crate::model::version::Generation;
 
 /// How many entries `shard_history` keeps; the oldest are dropped.
@@ -18,8 +21,10 @@ pub const MAX_HISTORY_ENTRIES: usize = 20;
 pub struct CollectionMetadata {
     /// The logical partition key.
     pub partition: PartitionKey,
-    /// The count in force.
+    /// The count in force, that of the newest epoch where there are several.
     pub number_of_shards: ShardCount,
+    /// The older epochs, which have counts of their own.
+    pub epochs: Epochs,
     /// When the count or the phase last changed, or the markers of that were removed, in epoch
     /// seconds. Guards the cooldown.
     pub last_updated_secs: u64,
@@ -50,6 +55,7 @@ impl CollectionMetadata {
         Self {
             partition,
             number_of_shards: ShardCount::ONE,
+            epochs: Epochs::default(),
             last_updated_secs: 0,
             shard_history: Vec::new(),
             generation: Generation::new(0),
@@ -97,8 +103,39 @@ impl CollectionMetadata {
         self.rev > 0
     }
 
-    /// Which shards reads and writes use now.
+    /// What holds of one item: this, with the count of its epoch, and the change if that is about this epoch. All other epochs are
+    /// left out.
+    #[must_use]
+    pub fn at(self: &Arc<Self>, sort: &SortKey) -> Arc<Self> {
+        if self.epochs.is_one() {
+            return Arc::clone(self);
+        }
+        Arc::new(self.of_epoch(self.epochs.of(sort)))
+    }
+
+    /// What holds of the items of one epoch, an index into the older ones or `None` for the newest.
+    #[must_use]
+    pub fn of_epoch(&self, epoch: Option<usize>) -> Self {
+        let is_changing = epoch == self.epochs.changing;
+        Self {
+            number_of_shards: self.epochs.count_of(epoch, self.number_of_shards),
+            phase: if is_changing { self.phase } else { Phase::Stable },
+            epochs: Epochs::default(),
+            ..self.clone()
+        }
+    }
+
+    /// The most shards that an item may lie in now, whatever its epoch.
+    pub fn widest(&self) -> ShardCount {
+        let older = self.epochs.older.iter().map(|epoch| epoch.count);
+        // The phase may be that of an older one.
+        let changing = self.phase.most_shards(self.number_of_shards);
+        older.fold(changing.max(self.number_of_shards), ShardCount::max)
+    }
+
+    /// Which shards reads and writes use now, of the one epoch that this is [`at`](Self::at).
     pub fn layout(&self) -> Layout {
+        debug_assert!(self.epochs.is_one(), "epochs have layouts of their own");
         match self.phase {
             Phase::Stable => {
                 Layout { readable: self.number_of_shards, writable: self.number_of_shards }
@@ -134,14 +171,14 @@ impl CollectionMetadata {
     pub fn most_shards(&self) -> ShardCount {
         let running = self.phase.most_shards(self.number_of_shards);
         // A change by earlier software leaves `largest_count` as it was.
-        let counts = [self.number_of_shards, self.min_shards, self.largest_count];
+        let counts = [self.widest(), self.min_shards, self.largest_count];
         let history = self.shard_history.iter().map(|entry| entry.count);
         history.chain(counts).fold(running, ShardCount::max)
     }
 
     /// Whether the fields fit each other. What the protocol has written always does; what somebody
     /// has changed by hand may not, and items would be looked for, or moved, where they do not belong.
-    pub(crate) fn check(&self) -> Result<(), Contradiction> {
+    pub(crate) fn check(&self, sort_keys: SortKeyType) -> Result<(), Contradiction> {
         let Self { number_of_shards: count, placement, phase, .. } = self;
         let phase_name = phase.as_str();
         if let Err(error) = placement.check(*count) {
@@ -152,6 +189,7 @@ impl CollectionMetadata {
             let why = format!("{count} is not in shard_history");
             return Err(Contradiction::new("number_of_shards", why));
         }
+        self.epochs.check(*placement, sort_keys)?;
         let (Phase::Forward { from, to } | Phase::Move { from, to }) = *phase else {
             return Ok(());
         };
@@ -164,8 +202,9 @@ impl CollectionMetadata {
             Phase::Move { .. } => ("to", to),
             Phase::Forward { .. } | Phase::Stable => ("from", from),
         };
-        if in_force != *count {
-            let why = format!("{in_force} is not number_of_shards, {count}, as in {phase_name}");
+        let count = self.epochs.count_of(self.epochs.changing, *count);
+        if in_force != count {
+            let why = format!("{in_force} is not the count in force, {count}, as in {phase_name}");
             return Err(Contradiction::new(field, why));
         }
         if from == to {
@@ -197,91 +236,24 @@ impl CollectionMetadata {
             })
     }
 
-    /// The metadata with a reshard to `to` begun.
-    #[must_use]
-    pub(crate) fn with_forward(&self, to: ShardCount, now_secs: u64) -> Self {
-        Self {
-            phase: Phase::Forward { from: self.number_of_shards, to },
-            generation: self.generation.next(),
-            largest_count: self.most_shards().max(to),
-            last_updated_secs: now_secs,
-            rev: self.rev + 1,
-            ..self.clone()
-        }
-    }
-
-    /// The metadata with `move` in place of `forward`: the new count is in force. `None` where no
-    /// reshard is in `forward` that moves items.
-    pub(crate) fn with_move(&self, now_secs: u64) -> Option<Self> {
-        match (self.phase, self.reshard()) {
-            (Phase::Forward { from, to }, Some(_)) => Some(Self {
-                phase: Phase::Move { from, to },
-                ..self.with_count_in_force(to, now_secs)
-            }),
-            _ => None,
-        }
-    }
-
-    /// The metadata with its change closed: a reshard in `move`, or a growth that moves nothing,
-    /// whose new count is in force from here on. `None` where there is neither.
-    pub(crate) fn with_close(&self, now_secs: u64) -> Option<Self> {
-        let closed = match self.phase {
-            Phase::Move { .. } => {
-                Self { last_updated_secs: now_secs, rev: self.rev + 1, ..self.clone() }
-            }
-            Phase::Forward { to, .. } if self.reshard().is_none() => {
-                self.with_count_in_force(to, now_secs)
-            }
-            Phase::Forward { .. } | Phase::Stable => return None,
-        };
-        Some(Self { phase: Phase::Stable, cleanup_pending: true, ..closed })
-    }
-
-    /// The metadata when nothing is left of the last change.
-    ///
-    /// Where markers were removed from shards that are in use the change lasts until here: what those
-    /// were throttled by is reported later, and must not pass for heat that came after the change.
-    pub(crate) fn without_cleanup(&self, items_moved: u64, now_secs: u64) -> Self {
-        let mut shards = self.placement.shards(self.number_of_shards);
-        let was_in_use = shards.any(|shard| self.is_clearing_up(shard));
-        let last_updated_secs = if was_in_use { now_secs } else { self.last_updated_secs };
-        Self {
-            cleanup_pending: false,
-            last_updated_secs,
-            items_moved,
-            rev: self.rev + 1,
-            ..self.clone()
-        }
-    }
-
-    fn with_count_in_force(&self, count: ShardCount, now_secs: u64) -> Self {
-        let mut shard_history = self.shard_history.clone();
-        shard_history.push(HistoryEntry { at_secs: now_secs, count });
-        let dropped = shard_history.len().saturating_sub(MAX_HISTORY_ENTRIES);
-        shard_history.drain(..dropped);
-        Self {
-            number_of_shards: count,
-            shard_history,
-            largest_count: self.most_shards(),
-            last_updated_secs: now_secs,
-            rev: self.rev + 1,
-            ..self.clone()
-        }
-    }
-
     /// How many items it has, about: as many as its last change moved tell. 0 where that is not known.
     pub fn estimated_items(&self) -> f64 {
         let mut counts = self.shard_history.iter().rev().map(|entry| f64::from(entry.count.get()));
-        let (Some(now), Some(before)) = (counts.next(), counts.next()) else { return 0.0 };
+        // What an epoch has moved tells nothing of the others.
+        let (Some(now), Some(before), true) = (counts.next(), counts.next(), self.epochs.is_one())
+        else {
+            return 0.0;
+        };
         #[expect(clippy::cast_precision_loss, reason = "an estimate")]
         let moved = self.items_moved as f64;
         let (most, least) = (now.max(before), now.min(before));
         if most > least { moved * most / (most - least) } else { 0.0 }
     }
 
-    /// Whether a schedule has to look whether it needs all its shards.
+    /// Whether a schedule has to look whether it needs all its shards, and all its epochs.
     pub fn may_shrink(&self) -> bool {
-        self.phase == Phase::Stable && self.number_of_shards > self.min_shards
+        let has_more = self.number_of_shards > self.min_shards || self.epochs.are_many();
+        self.phase == Phase::Stable && has_more
     }
 
     /// Whether it is what holds until somebody decides on another count, so that others know it without reading it again.
@@ -293,27 +265,6 @@ impl CollectionMetadata {
     /// cleared up. The sparse index lists these collections.
     pub fn needs_rebalancing(&self) -> bool {
         self.phase != Phase::Stable || self.cleanup_pending
-    }
-}
-
-/// A field of a metadata item or of a job that does not fit the others.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Contradiction {
-    /// Its name in the table.
-    pub field: &'static str,
-    /// What is wrong with it.
-    pub why: String,
-}
-
-impl Contradiction {
-    pub(crate) fn new(field: &'static str, why: impl fmt::Display) -> Self {
-        Self { field, why: why.to_string() }
-    }
-}
-
-impl fmt::Display for Contradiction {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.field, self.why)
     }
 }
 

@@ -1,9 +1,11 @@
 //! Values and their laws: what is stored, what is asked for, and what may be said of it. Nothing here decides or asks anybody.
 
 pub(crate) mod capacity;
+pub(crate) mod contradiction;
 pub(crate) mod counter;
 pub(crate) mod decision;
 pub(crate) mod directory_item;
+pub(crate) mod epochs;
 pub(crate) mod error;
 pub(crate) mod fields;
 pub(crate) mod grant;
@@ -29,5 +31,6 @@ pub(crate) mod segment;
 pub(crate) mod settings;
 pub(crate) mod stack_policy;
 pub(crate) mod throttle;
+pub(crate) mod transitions;
 pub(crate) mod usage;
 pub(crate) mod version;

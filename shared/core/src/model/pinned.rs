@@ -72,13 +72,16 @@ impl Pinned {
     /// The version of segments whose root counts no changes of what rests. No release had it.
     const NEVER_RELEASED: u64 = 3;
 
+    /// The version where a collection may have several epochs. Software that does not know them would look for items by one count.
+    const EPOCHED: u64 = 5;
+
     /// The versions that this software knows, but one that no release had.
-    pub const FORMATS: RangeInclusive<u64> = Self::LISTED..=Self::SEGMENTED;
+    pub const FORMATS: RangeInclusive<u64> = Self::LISTED..=Self::EPOCHED;
 
     /// The settings of a stack that is the first to use its tables.
     pub fn of(settings: &Settings) -> Self {
         Self {
-            format: Self::SEGMENTED,
+            format: Self::EPOCHED,
             revision: 1,
             stack_id: None,
             schema: settings.schema.clone(),
@@ -94,8 +97,14 @@ impl Pinned {
         self.format >= Self::SEGMENTED
     }
 
-    pub(crate) fn with_segments(self) -> Self {
-        Self { format: Self::SEGMENTED, revision: self.revision + 1, ..self }
+    /// Whether nobody acts on these tables who does not know epochs.
+    pub fn has_epochs(&self) -> bool {
+        self.format >= Self::EPOCHED
+    }
+
+    /// In the newest format.
+    pub(crate) fn converted(self) -> Self {
+        Self { format: Self::EPOCHED, revision: self.revision + 1, ..self }
     }
 
     pub(crate) fn without_segments(self) -> Self {
@@ -247,7 +256,7 @@ mod tests {
             error.message(),
             "the settings differ from those that are pinned: PartitionKeyName is id, pinned is pk; Separator is #, pinned is #~; LeaseSecs is 7, pinned is 2"
         );
-        for format in [0, 3, 5] {
+        for format in [0, 3, 6] {
             assert!(Pinned { format, ..pinned.clone() }.check(&settings).is_err(), "{format}");
         }
     }

@@ -240,6 +240,7 @@ mod tests {
     use dynashard_keys::{PartitionKey, Placement, ShardCount};
 
     use super::*;
+    use crate::model::transitions::Next;
 
     #[test]
     fn a_collection_rests_after_a_change_and_does_not_change_during_one() {
@@ -251,6 +252,9 @@ mod tests {
         };
         assert_eq!(check(&stable, 1_005), Err(Hindrance::TooSoon { until_secs: 1_006 }));
         assert_eq!(check(&stable, 1_006), Ok(()));
-        assert_eq!(check(&stable.with_forward(count(4), 2_000), 9_000), Err(Hindrance::Running));
+        assert_eq!(
+            check(&Next::after(&stable, 2_000).forward(None, count(4)), 9_000),
+            Err(Hindrance::Running)
+        );
     }
 }

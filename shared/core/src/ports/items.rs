@@ -4,6 +4,7 @@ use async_trait::async_trait;
 use dynashard_keys::{PhysicalKey, PhysicalPartitionKey, SortKey};
 
 use crate::model::counter::Adjustment;
+use crate::model::epochs::Interval;
 use crate::model::fields::Fields;
 use crate::model::guard::{Transfer, Transferred, Write};
 use crate::model::item::StoredItem;
@@ -175,6 +176,44 @@ impl SortRange {
         }
     }
 
+    /// What of the range lies in an interval, with the key that the interval begins behind, which no range leaves out. `None` where
+    /// nothing does.
+    pub(crate) fn within(&self, interval: &Interval) -> Option<Self> {
+        let Interval { after, until } = interval.clone();
+        let (from, to) = match self {
+            Self::All => (None, None),
+            Self::From(from) => (Some(from.clone()), None),
+            Self::To(to) => (None, Some(to.clone())),
+            Self::Between(from, to) => (Some(from.clone()), Some(to.clone())),
+            Self::BeginsWith(prefix) => {
+                let first = SortKey::string(prefix).ok();
+                let last = last_that_begins_with(prefix);
+                let is_bounded = |bound: &Option<SortKey>| {
+                    bound.as_ref().is_some_and(|bound| self.contains(bound))
+                };
+                if !is_bounded(&after) && !is_bounded(&until) {
+                    // A bound that lies outside is below all of them, or above.
+                    let is_above = |bound: &Option<SortKey>| bound > &first;
+                    let holds_all = (after.is_none() || !is_above(&after))
+                        && (until.is_none() || is_above(&until));
+                    return holds_all.then(|| self.clone());
+                }
+                (first, last)
+            }
+        };
+        let from = from.max(after);
+        let to = match (to, until) {
+            (Some(to), Some(until)) => Some(to.min(until)),
+            (to, until) => to.or(until),
+        };
+        match (from, to) {
+            (None, None) => Some(Self::All),
+            (Some(from), None) => Some(Self::From(from)),
+            (None, Some(to)) => Some(Self::To(to)),
+            (Some(from), Some(to)) => (from <= to).then_some(Self::Between(from, to)),
+        }
+    }
+
     /// Whether the range holds `key`.
     pub fn contains(&self, key: &SortKey) -> bool {
         match self {
@@ -187,6 +226,18 @@ impl SortRange {
             Self::Between(from, to) => (from..=to).contains(&key),
         }
     }
+}
+
+/// The greatest string key that begins so.
+fn last_that_begins_with(prefix: &str) -> Option<SortKey> {
+    let mut text = prefix.to_owned();
+    // In the order of their bytes, the greatest character of each length.
+    for greatest in ['\u{10ffff}', '\u{ffff}', '\u{7ff}', '\u{7f}'] {
+        while text.len() + greatest.len_utf8() <= SortKey::MAX_BYTES {
+            text.push(greatest);
+        }
+    }
+    SortKey::string(&text).ok()
 }
 
 /// What one page of a shard held, markers included.
@@ -214,4 +265,53 @@ pub struct BatchPage {
     pub damaged: Vec<(PhysicalKey, String)>,
     /// The read units that DynamoDB reported.
     pub consumed_rcu: f64,
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::option::of;
+    use proptest::prelude::{any, prop_assert, prop_assert_eq, proptest};
+
+    use super::*;
+
+    fn key(text: &str) -> SortKey {
+        SortKey::string(text).expect("a sort key")
+    }
+
+    proptest! {
+        /// Every key of a range lies in what it has of one of the intervals between boundaries, and no other key does but the
+        /// boundary that the interval begins behind.
+        #[test]
+        fn a_range_within_an_interval_is_their_intersection(
+            kind in 0..5_u8,
+            [one, other, text] in ["[a-c]{1,3}", "[a-c]{1,3}", "[a-c]{1,4}"],
+            after in of("[a-c]{1,3}"),
+            until in of("[a-c]{1,3}"),
+        ) {
+            let (low, high) = (one.clone().min(other.clone()), one.clone().max(other));
+            let range = match kind {
+                0 => SortRange::All,
+                1 => SortRange::From(key(&one)),
+                2 => SortRange::To(key(&one)),
+                3 => SortRange::Between(key(&low), key(&high)),
+                _ => SortRange::BeginsWith(one),
+            };
+            let interval = Interval { after: after.as_deref().map(key), until: until.as_deref().map(key) };
+            let sort = key(&text);
+            let both = range.within(&interval);
+            let expected = range.contains(&sort) && interval.contains(&sort);
+            let holds = both.as_ref().is_some_and(|both| both.contains(&sort));
+            prop_assert_eq!(holds && interval.after.as_ref() != Some(&sort), expected, "{:?}", both);
+            let is_its_start = interval.after.as_ref() == Some(&sort);
+            prop_assert!(!holds || range.contains(&sort) && (is_its_start || interval.contains(&sort)));
+        }
+
+        #[test]
+        fn no_key_with_a_prefix_sorts_above_the_last_one(prefix in "\\PC{1,20}", rest in any::<String>()) {
+            let last = last_that_begins_with(&prefix).expect("a key");
+            if let Ok(sort) = SortKey::string(format!("{prefix}{rest}")) {
+                prop_assert!(sort <= last);
+            }
+        }
+    }
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use dynashard_keys::{PartitionKey, ShardId};
 
+use crate::decide::epochs::{decide_merge, hot_epoch, is_merge_due};
 use crate::decide::shard_count::{Cause, Evidence, decide, decide_shrink, is_look_due};
 use crate::model::decision::{Decision, Diagnosis, Outcome};
 use crate::model::error::{Error, Kind};
@@ -18,6 +19,7 @@ use crate::model::policy::{Access, Hindrance, ScalingMode};
 use crate::ports::{HeatAlarms, HeatSource, List, Listed, StoreError};
 use crate::usecases::begin;
 use crate::usecases::directory::Directory;
+use crate::usecases::epochs::{is_soon_moved, with_few_items};
 use crate::usecases::retry::once;
 
 /// Acts on throttles that an alarm reports: what is hot grows, and nothing grows by guess.
@@ -194,11 +196,13 @@ impl<'a, W: HeatSource + HeatAlarms> AutoScaler<'a, W> {
             hottest_share: hot.hottest_item.map(|item| item / hot.total().max(1.0)),
             shards: &heat.hot,
         };
-        let (metadata, now) = (&*known.metadata, self.directory.now().wall);
+        let (whole, now) = (&*known.metadata, self.directory.now().wall);
+        let epoch = hot_epoch(whole, &heat.hot);
+        let metadata = &whole.of_epoch(epoch);
         let evidence = Evidence { metadata, heat: &heat_ledger, load: &load, cause, now };
         let decision = decide(evidence, self.directory.settings(), self.directory.lease().waits());
         let mode = self.directory.settings().scaling.mode;
-        self.carry_out(metadata, decision, mode, DecidedBy::Alarm, deadline).await
+        self.carry_out((whole, epoch), decision, mode, DecidedBy::Alarm, deadline).await
     }
 
     /// What the ledgers of a collection hold. One that cannot be read counts as empty.
@@ -210,13 +214,15 @@ impl<'a, W: HeatSource + HeatAlarms> AutoScaler<'a, W> {
 
     async fn carry_out(
         &self,
-        metadata: &CollectionMetadata,
+        (metadata, epoch): (&CollectionMetadata, Option<usize>),
         decision: Decision,
         mode: ScalingMode,
         by: DecidedBy,
         deadline: Deadline,
     ) -> HeatOutcome {
-        match begin::begin_decided(self.directory, metadata, decision, mode, deadline).await {
+        match begin::begin_decided(self.directory, metadata, (epoch, decision), &[], mode, deadline)
+            .await
+        {
             Ok((decision, outcome)) => {
                 // A note that fails is not tried again: the decision is logged, too.
                 if decision.is_worth_a_note() && outcome != Outcome::Overtaken {
@@ -281,10 +287,22 @@ impl<'a, W: HeatSource + HeatAlarms> AutoScaler<'a, W> {
         };
         let now = self.directory.now().wall;
         let heat = Ledger::default();
-        let (metadata, cause) = (&*known.metadata, Cause::Time);
-        let evidence = Evidence { metadata, heat: &heat, load: &load, cause, now };
-        let decision = decide_shrink(evidence, self.directory.settings());
-        self.carry_out(metadata, decision, mode, DecidedBy::Schedule, deadline).await
+        let (whole, cause) = (&*known.metadata, Cause::Time);
+        let evidence = Evidence { metadata: whole, heat: &heat, load: &load, cause, now };
+        let settings = self.directory.settings();
+        let mut epoch = None;
+        let mut decision = decide_shrink(evidence, settings);
+        // What would not be carried out is not worth counting.
+        let may_join = mode == ScalingMode::On && settings.grow_keys.allow(partition);
+        if may_join && is_merge_due(whole, &decision) {
+            let few = with_few_items(self.directory, whole, deadline).await;
+            if let Some((at, merge)) = decide_merge(whole, few, settings)
+                && is_soon_moved(self.directory, whole, at, deadline).await
+            {
+                (epoch, decision) = (Some(at), merge);
+            }
+        }
+        self.carry_out((whole, epoch), decision, mode, DecidedBy::Schedule, deadline).await
     }
 
     /// The ledger of a collection's load, with a note that somebody has looked: an empty minute says that the
@@ -336,10 +354,7 @@ impl ReportedHeat {
         period_secs: u64,
         now_secs: u64,
     ) -> Self {
-        let count = match metadata.phase {
-            Phase::Stable => metadata.number_of_shards,
-            Phase::Forward { from, to } | Phase::Move { from, to } => from.max(to),
-        };
+        let count = metadata.widest();
         let has = |wanted| metadata.placement.shards(count).any(|shard| shard == wanted);
         let first = metadata.placement.first();
         let shards = hot.shards.iter().map(|(shard, of)| (shard.unwrap_or(first), of));

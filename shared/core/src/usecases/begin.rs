@@ -1,24 +1,28 @@
 //! Begins what was decided about a collection, and notes it.
 
+use dynashard_keys::SortKey;
+
 use crate::model::decision::{CountChange, Decision, Diagnosis, Outcome};
 use crate::model::error::Error;
 use crate::model::history::DecidedBy;
 use crate::model::index_shards::IndexShards;
 use crate::model::lease::Deadline;
-use crate::model::metadata::CollectionMetadata;
+use crate::model::metadata::{CollectionMetadata, Phase};
 use crate::model::policy::{Hindrance, ScalingMode};
 use crate::ports::{Change, StoreError};
 use crate::usecases::directory::{BeginOutcome, Changes, Directory, JobRevised};
+use crate::usecases::epochs::extent_of;
 use crate::usecases::main_table::fit_one_shard;
 use crate::usecases::retry::error_of;
 
-/// Begins the change that was decided on, if `mode` is on. Of all who try at the same time, one
-/// succeeds: the change is conditional on `seen`. Returns what became of it, and the decision, with what
-/// was found to keep it from being carried out.
+/// Begins the change that was decided on for an epoch, an older one or `None` for the newest, if `mode` is on. `written` are the sort
+/// keys of the last writes, oldest first, as far as they are known. Of all who try at the same time, one succeeds: the change is
+/// conditional on `seen`. Returns what became of it, and the decision, with what was found to keep it from being carried out.
 pub(crate) async fn begin_decided(
     directory: &Directory,
     seen: &CollectionMetadata,
-    decision: Decision,
+    (epoch, decision): (Option<usize>, Decision),
+    written: &[SortKey],
     mode: ScalingMode,
     deadline: Deadline,
 ) -> Result<(Decision, Outcome), Error> {
@@ -42,7 +46,14 @@ pub(crate) async fn begin_decided(
         }
         CountChange::Grow(to) | CountChange::Shrink(to) => to,
     };
-    Ok(match changes.begin(seen, to, None, deadline).await? {
+    if seen.phase != Phase::Stable {
+        return Ok(refused(decision, Hindrance::Running));
+    }
+    let change = (epoch, decision.action);
+    // It asks for pages, and most decisions do not.
+    let extent = Box::pin(extent_of(directory, seen, change, written, deadline)).await;
+    let decision = Decision { extent, ..decision };
+    Ok(match changes.begin(seen, (&decision.extent, to), None, deadline).await? {
         BeginOutcome::Begun(_) => (decision, Outcome::Begun),
         BeginOutcome::Running => refused(decision, Hindrance::Running),
         BeginOutcome::TooSoon { until_secs } => {

@@ -42,9 +42,23 @@ pub(crate) async fn compare_owner(
 
 /// Whether fewer shards can hold the items of any collection, of which nobody knows the size.
 pub(crate) async fn fit_one_shard(context: &Context, deadline: Deadline) -> Result<bool, Error> {
+    Ok(fits_one_shard(locally_indexed_bytes(context, deadline).await?))
+}
+
+/// Whether the table has local secondary indexes.
+pub(crate) async fn has_local_indexes(
+    context: &Context,
+    deadline: Deadline,
+) -> Result<bool, Error> {
+    Ok(locally_indexed_bytes(context, deadline).await?.is_some())
+}
+
+async fn locally_indexed_bytes(
+    context: &Context,
+    deadline: Deadline,
+) -> Result<Option<u64>, Error> {
     let why = "the size of the main table could not be read in time";
-    let read = || context.items().locally_indexed_bytes();
-    Ok(fits_one_shard(context.attempts(deadline).make(read, why).await?))
+    context.attempts(deadline).make(|| context.items().locally_indexed_bytes(), why).await
 }
 
 fn belongs_to(owner: &Owner, own_table: &str) -> Error {

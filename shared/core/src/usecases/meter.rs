@@ -1,11 +1,11 @@
 //! What one environment sees of the traffic of its collections, and when it reports that.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::num::NonZeroUsize;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use dynashard_keys::{ItemKey, PartitionKey};
+use dynashard_keys::{ItemKey, PartitionKey, SortKey};
 use lru::LruCache;
 use xxhash_rust::xxh64::Xxh64;
 
@@ -65,6 +65,8 @@ struct Traffic {
     unhindered: Vec<(Bucket, Measures)>,
     minutes: Vec<(Bucket, Measures)>,
     ranking: Ranking,
+    /// The sort keys of the last writes, oldest first, at most one in [`KEY_EVERY`], and when each came.
+    written: VecDeque<(Duration, SortKey)>,
     /// The writes that were answered, as far as they are of the sample and in no ledger yet.
     samples: Samples,
     /// How small a sample of them is reported, beyond that of so large a collection.
@@ -140,6 +142,12 @@ const SECONDS_REPORTED: Duration = Duration::from_secs(6);
 /// What came longer ago has no part in which sort key is the hottest now.
 const RANKED_FOR: Duration = Duration::from_secs(6);
 const MINUTES_KEPT: usize = 3;
+/// So many sort keys of the last writes are kept of a collection.
+const KEYS_KEPT: usize = 60;
+/// No two of them are of writes that came sooner one after the other.
+const KEY_EVERY: Duration = Duration::from_millis(50);
+/// What was written longer ago tells nothing.
+const KEYS_TELL: Duration = Duration::from_secs(30);
 
 impl Meter {
     /// One where a partition `takes` so many write units a second.
@@ -255,6 +263,11 @@ impl Meter {
             state.refused.put(hash, now.boot + RESENT_WITHIN);
         }
         let seen = state.seen(&key.partition);
+        if seen.written.back().is_none_or(|(last, _)| now.boot >= *last + KEY_EVERY) {
+            seen.written.push_back((now.boot, key.sort.clone()));
+            let surplus = seen.written.len().saturating_sub(KEYS_KEPT);
+            seen.written.drain(..surplus);
+        }
         if is_throttled {
             let units = seen.usual_units[0].max(1.0);
             seen.note(at, |measures| measures.refused_units += units);
@@ -263,6 +276,14 @@ impl Meter {
             seen.samples.entry(at.as_secs()).or_default().insert(operation);
             seen.samples.retain(|second, _| at.as_secs() < second + SECONDS_REPORTED.as_secs());
         }
+    }
+
+    /// The sort keys of some of the last writes to a collection, oldest first, whether they were done or throttled.
+    pub(crate) fn written(&self, partition: &PartitionKey, now: Moment) -> Vec<SortKey> {
+        let state = self.lock();
+        let written = state.collections.peek(partition).map(|seen| &seen.written);
+        let tell = |(at, _): &&(Duration, SortKey)| now.boot < *at + KEYS_TELL;
+        written.into_iter().flatten().filter(tell).map(|(_, sort)| sort.clone()).collect()
     }
 
     /// Has this environment decide on a collection when the last second is complete.

@@ -19,6 +19,7 @@ pub(crate) mod context;
 pub(crate) mod cost;
 pub(crate) mod counter;
 pub(crate) mod directory;
+pub(crate) mod epochs;
 pub(crate) mod fan_out;
 pub(crate) mod feeds;
 pub(crate) mod index;

@@ -113,8 +113,7 @@ impl NativeRequests {
     ) -> Result<Option<NativeTerms>, Error> {
         let known = self.directory.find(partition, deadline).await?;
         let metadata = &known.metadata;
-        let is_one_shard =
-            !metadata.needs_rebalancing() && metadata.number_of_shards == ShardCount::ONE;
+        let is_one_shard = !metadata.needs_rebalancing() && metadata.widest() == ShardCount::ONE;
         Ok(is_one_shard.then(|| {
             let (placement, separator) = (metadata.placement, self.schema().separator);
             NativeTerms {

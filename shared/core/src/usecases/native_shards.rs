@@ -1,6 +1,6 @@
 //! The shards of a collection, for whoever asks them in DynamoDB's own words.
 
-use dynashard_keys::{Homes, ItemKey, PhysicalPartitionKey, Separator};
+use dynashard_keys::{ItemKey, PhysicalPartitionKey, Separator, ShardId};
 
 use crate::model::lease::Lease;
 use crate::model::version::Generation;
@@ -34,12 +34,12 @@ impl NativeShards {
     pub fn waves(&self) -> Vec<Vec<PhysicalPartitionKey>> {
         let metadata = &self.known.metadata;
         let at = |shard| metadata.partition.at(shard, metadata.placement, self.separator);
-        match metadata.reshard() {
-            None => vec![metadata.placement.shards(metadata.layout().readable).map(at).collect()],
-            Some(reshard) => {
-                vec![reshard.sources().map(at).collect(), reshard.destinations().map(at).collect()]
-            }
-        }
+        let all = metadata.placement.shards(metadata.widest());
+        let Some(reshard) = metadata.reshard() else { return vec![all.map(at).collect()] };
+        // Those of other epochs may be asked at any time.
+        let is_source = |shard: &ShardId| reshard.sources().any(|source| source == *shard);
+        let (sources, others) = all.partition::<Vec<_>, _>(is_source);
+        [sources, others].map(|shards| shards.into_iter().map(at).collect()).into()
     }
 
     /// Whether the collection has metadata: it has or had several shards, or has settings of its own.
@@ -65,8 +65,7 @@ impl NativeShards {
 
     /// Whether each item has one home: of a random collection an item may lie in any shard, and in several.
     pub fn have_homes(&self) -> bool {
-        let Known { metadata, .. } = &self.known;
-        Homes::of(&metadata.partition, metadata.placement, metadata.number_of_shards).is_some()
+        self.known.metadata.placement.is_calculated()
     }
 
     /// Whether some shard may hold markers, of this reshard or of the last one.
@@ -76,14 +75,14 @@ impl NativeShards {
 
     /// The partition key of the shard that an item is moved to, if it is one that moves.
     pub fn new_home(&self, key: &ItemKey) -> Option<PhysicalPartitionKey> {
-        let reshard = self.known.metadata.reshard()?;
+        let reshard = self.known.metadata.at(&key.sort).reshard()?;
         let placement = self.known.metadata.placement;
         Some(key.partition.at(reshard.new_home(key), placement, self.separator))
     }
 
     /// What the shard of this partition key, as DynamoDB shows it, is to an item.
     pub fn place_of(&self, key: &ItemKey, at: &str) -> Place {
-        let metadata = &self.known.metadata;
+        let metadata = self.known.metadata.at(&key.sort);
         let (placement, layout) = (metadata.placement, metadata.layout());
         let shard = match PhysicalPartitionKey::parse(at, self.separator) {
             Ok((partition, shard)) if partition == key.partition => {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use dynashard_keys::{ItemKey, PhysicalKey, Placement, ShardCount, ShardId};
+use dynashard_keys::{ItemKey, PhysicalKey, Placement, ShardId};
 
 use crate::decide::replicas::may_answer;
 use crate::model::error::{Code, Error};
@@ -56,12 +56,12 @@ impl<'a> Lookup<'a> {
         let mut attempts = self.directory.attempts(deadline);
         let mut cost = Cost::default();
         loop {
-            let known = self.directory.find(&key.partition, deadline).await?;
+            let known = self.directory.find_item(key, deadline).await?;
             let metadata = &known.metadata;
             let lookup = Self { is_spread: self.may_be_spread(metadata), ..self };
             let (looked, read) = match metadata.reshard() {
                 None => {
-                    let shards = possible_shards(key, &known, metadata.layout().readable);
+                    let shards = possible_shards(key, &known);
                     let (found, read) = lookup.get_at_each(metadata.placement, shards).await?;
                     (Looked::At(found), read)
                 }
@@ -319,9 +319,9 @@ impl<'a> Lookup<'a> {
 pub(crate) fn possible_shards(
     key: &ItemKey,
     known: &Known,
-    count: ShardCount,
 ) -> impl Iterator<Item = ShardId> + use<> {
-    let placement = known.metadata.placement;
+    let metadata = known.metadata.at(&key.sort);
+    let (placement, count) = (metadata.placement, metadata.layout().readable);
     let home = placement.home(key, count);
     placement.shards(count).filter(move |shard| home.is_none_or(|home| *shard == home))
 }

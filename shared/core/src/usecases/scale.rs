@@ -5,6 +5,7 @@ use std::time::Duration;
 use dynashard_keys::{PartitionKey, Placement, ShardCount};
 
 use crate::decide::next_step::{NextStep, Observation, next_step};
+use crate::model::epochs::Extent;
 use crate::model::error::{Code, Error};
 use crate::model::grant::Grant;
 use crate::model::lease::Deadline;
@@ -13,6 +14,7 @@ use crate::model::policy::{Hindrance, check_change};
 use crate::model::reshard::{Job, ServerTime};
 use crate::model::version::Generation;
 use crate::usecases::directory::{BeginOutcome, Changes, Directory, JobRevised, Known, PaceChange};
+use crate::usecases::epochs;
 use crate::usecases::main_table::fit_one_shard;
 
 /// How long a request that comes too soon waits at least before it is made again.
@@ -132,7 +134,11 @@ impl Scaler {
                         .enlist(cold.enlisted(now_secs), None, deadline)
                         .await
                 }
-                Ok(()) => Changes::of(&self.directory).begin(&cold, count, None, deadline).await,
+                Ok(()) => {
+                    Changes::of(&self.directory)
+                        .begin(&cold, (&Extent::Newest, count), None, deadline)
+                        .await
+                }
             };
             match begun {
                 Ok(BeginOutcome::Begun(known)) => {
@@ -196,20 +202,21 @@ impl Scaler {
         requested: ShardCount,
         deadline: Deadline,
     ) -> Result<CollectionMetadata, Error> {
-        self.request_count_under(None, partition, requested, deadline).await
+        self.request_change(None, partition, (&Extent::Newest, requested), deadline).await
     }
 
-    /// As [`Scaler::request_count`], for a caller of whom this grant bounds what the directory is to list.
-    pub async fn request_count_under(
+    /// As [`Scaler::request_count`], of this extent of the collection, and for a caller of whom a grant bounds what the directory is
+    /// to list.
+    pub async fn request_change(
         &self,
         grant: Option<&Grant>,
         partition: &PartitionKey,
-        requested: ShardCount,
+        change: (&Extent, ShardCount),
         deadline: Deadline,
     ) -> Result<CollectionMetadata, Error> {
         let mut attempts = self.directory.attempts(deadline);
         loop {
-            match self.try_request(grant, partition, requested, deadline).await? {
+            match self.try_request(grant, partition, change, deadline).await? {
                 RequestOutcome::Accepted(metadata) => return Ok(metadata),
                 // A rebalancer that clears up behind the last change has noted how far it is.
                 RequestOutcome::Overtaken => attempts.pause(changed_meanwhile()).await?,
@@ -242,29 +249,38 @@ impl Scaler {
         &self,
         grant: Option<&Grant>,
         partition: &PartitionKey,
-        requested: ShardCount,
+        (extent, requested): (&Extent, ShardCount),
         deadline: Deadline,
     ) -> Result<RequestOutcome, Error> {
         let known = self.directory.read_now(partition, deadline).await?;
         let metadata = &known.metadata;
         let target = self.allowed(metadata.placement, requested)?;
-        if target == metadata.number_of_shards && metadata.phase == Phase::Stable {
+        let extent = &self.resolved(metadata, extent, target, deadline).await?;
+        let merges = *extent == Extent::Whole && !metadata.epochs.is_one();
+        if target == metadata.number_of_shards && metadata.phase == Phase::Stable && !merges {
             if metadata.cleanup_pending {
                 // To turn round may be what its job is to do next.
                 return self.turn_round(metadata, None, deadline).await;
             }
             return Ok(RequestOutcome::accepted(metadata));
         }
-        if target < metadata.phase.most_shards(metadata.number_of_shards) {
+        if let (Extent::Whole, Some(reshard)) = (extent, metadata.reshard())
+            && reshard.to == target
+        {
+            // One of its steps runs.
+            return Ok(RequestOutcome::accepted(metadata));
+        }
+        if target < metadata.widest() {
             self.check_size(deadline).await?;
         }
         if let Some(reshard) = metadata.reshard()
+            && *extent == metadata.epochs.changing.map_or(Extent::Newest, Extent::Older)
             && (target == reshard.from || target == reshard.to)
         {
             let then = (target == reshard.from).then_some(target);
             return self.turn_round(metadata, then, deadline).await;
         }
-        if let Phase::Forward { to, .. } = metadata.phase
+        if let (Phase::Forward { to, .. }, None) = (metadata.phase, metadata.reshard())
             && to == target
         {
             // A growth that moves nothing, which is on its way there.
@@ -281,7 +297,8 @@ impl Scaler {
         if !metadata.is_enlisted() {
             Changes::of(&self.directory).count_enlisting(partition, grant, deadline).await?;
         }
-        match Changes::of(&self.directory).begin(metadata, target, None, deadline).await? {
+        match Changes::of(&self.directory).begin(metadata, (extent, target), None, deadline).await?
+        {
             BeginOutcome::Begun(known) => Ok(RequestOutcome::accepted(&known.metadata)),
             BeginOutcome::TooSoon { until_secs } => Ok(RequestOutcome::TooSoon { until_secs }),
             BeginOutcome::Overtaken => Ok(RequestOutcome::Overtaken),
@@ -294,6 +311,27 @@ impl Scaler {
                 Err(running(metadata))
             }
         }
+    }
+
+    /// What a request for an extent is about, as the collection is: one that begins where the newest epoch does is about that.
+    async fn resolved(
+        &self,
+        metadata: &CollectionMetadata,
+        extent: &Extent,
+        target: ShardCount,
+        deadline: Deadline,
+    ) -> Result<Extent, Error> {
+        let is_one = metadata.epochs.is_one();
+        let Extent::Behind { boundary, .. } = extent else {
+            let is_all = *extent == Extent::Whole && is_one;
+            return Ok(if is_all { Extent::Newest } else { extent.clone() });
+        };
+        let newest = metadata.epochs.older.last().map(|last| &last.boundary);
+        if newest == Some(boundary) || target == metadata.number_of_shards {
+            return Ok(Extent::Newest);
+        }
+        epochs::check(&self.directory, metadata, boundary, deadline).await?;
+        Ok(extent.clone())
     }
 
     /// Refuses fewer shards where they might not hold the items.
@@ -445,6 +483,9 @@ fn running(metadata: &CollectionMetadata) -> Error {
         Phase::Forward { from, to } | Phase::Move { from, to } => {
             let change = format!("the collection is being changed from {from} to {to} shards");
             match metadata.reshard() {
+                Some(_) if metadata.epochs.changing.is_some() => format!(
+                    "{change} in an older epoch; ask again when that has closed, or turn it round by `dynashard cancel`"
+                ),
                 Some(_) => format!(
                     "{change}; until that has closed only {from} may be asked for, which turns it \
                      round"

@@ -23,7 +23,7 @@ use crate::model::policy::{Access, Hindrance, PartitionLimits, ScalingMode};
 use crate::model::throttle::Throttle;
 use crate::ports::Dated;
 use crate::usecases::begin;
-use crate::usecases::directory::Directory;
+use crate::usecases::directory::{Directory, Known};
 use crate::usecases::index::KnownIndexes;
 use crate::usecases::meter::{Due, Meter};
 
@@ -132,9 +132,19 @@ impl Watch {
         }
         // Without metadata the writer's next attempt reads it, and comes here if it is throttled again.
         let Some(known) = directory.cached(partition) else { return };
-        let seen = &*known.metadata;
         let cause = Cause::Throttled { access, throttle, shards: &[shard] };
-        self.decide_under(directory, seen, None, cause, beside).await;
+        self.decide_under(directory, &self.seen(directory, &known), None, cause, beside).await;
+    }
+
+    /// What is known of a collection, and which of its epochs most of the last writes went to.
+    fn seen(&self, directory: &Directory, known: &Known) -> Seen {
+        let whole = Arc::clone(&known.metadata);
+        if whole.epochs.is_one() {
+            return Seen { epoch: None, of_epoch: Arc::clone(&whole), whole };
+        }
+        let written = self.meter.written(&whole.partition, directory.now());
+        let epoch = whole.epochs.of_most(&written);
+        Seen { epoch, of_epoch: Arc::new(whole.of_epoch(epoch)), whole }
     }
 
     /// As [`Watch::after_throttle`], of a partition of a write-sharded index: a value of it gets more shards, or a growth that all
@@ -154,7 +164,8 @@ impl Watch {
             let _ = directory.lease().settle_index_shards(beside.deadline).await;
             return;
         }
-        let seen = shards.as_collection();
+        let whole = Arc::new(shards.as_collection());
+        let seen = Seen { epoch: None, of_epoch: Arc::clone(&whole), whole };
         let throttle = Throttle::of_a_partition();
         let cause = Cause::Throttled { access: Access::Write, throttle: &throttle, shards: &[] };
         self.decide_under(directory, &seen, Some(shards), cause, beside).await;
@@ -183,12 +194,13 @@ impl Watch {
     async fn decide_under(
         &self,
         directory: &Directory,
-        seen: &CollectionMetadata,
+        hot: &Seen,
         indexes: Option<IndexShards>,
         cause: Cause<'_>,
         beside: Beside,
     ) {
         let Cause::Throttled { access, throttle, .. } = cause else { return };
+        let seen = &*hot.of_epoch;
         let (settings, partition) = (directory.settings(), &seen.partition);
         let decides = self.decides_as.is_some() && settings.scaling.writers;
         if !throttle.is_of_a_partition() {
@@ -199,7 +211,7 @@ impl Watch {
                 let evidence =
                     Evidence { metadata: seen, heat: &nothing, load: &nothing, cause, now };
                 let decision = decide(evidence, settings, directory.lease().waits());
-                self.act(directory, seen, indexes, decision, beside).await;
+                self.act(directory, hot, indexes, decision, beside).await;
             }
             return;
         }
@@ -256,7 +268,7 @@ impl Watch {
                 decision = decide(evidence, settings, directory.lease().waits());
             }
         }
-        self.act(directory, seen, indexes, decision, beside).await;
+        self.act(directory, hot, indexes, decision, beside).await;
     }
 
     /// Whether a report of a collection is due though nothing is throttled.
@@ -285,7 +297,8 @@ impl Watch {
     ) {
         let settings = directory.settings();
         let Some(known) = directory.cached(partition) else { return };
-        let seen = &*known.metadata;
+        let hot = self.seen(directory, &known);
+        let seen = &*hot.of_epoch;
         let load = self.add(directory, seen, LedgerKind::Load, &addition, beside.deadline).await;
         let Some(load) = load else { return };
         let now = self.meter.now(directory.now());
@@ -303,7 +316,7 @@ impl Watch {
             Evidence { metadata: seen, heat: &heat, load: &load, cause: Cause::Time, now };
         let decision = decide(evidence, settings, directory.lease().waits());
         if decision.diagnosis == Diagnosis::Ramp {
-            self.act(directory, seen, None, decision, beside).await;
+            self.act(directory, &hot, None, decision, beside).await;
         }
     }
 
@@ -350,16 +363,21 @@ impl Watch {
     async fn act(
         &self,
         directory: &Directory,
-        seen: &CollectionMetadata,
+        Seen { whole, epoch, .. }: &Seen,
         indexes: Option<IndexShards>,
         decision: Decision,
         beside: Beside,
     ) {
+        let seen = &**whole;
         beside.is_acting.store(decision.is_worth_a_note(), Ordering::Relaxed);
         let mode = directory.settings().scaling.mode;
         let deadline = beside.deadline;
         let begun = match indexes {
-            None => begin::begin_decided(directory, seen, decision, mode, deadline).await,
+            None => {
+                let written = self.meter.written(&seen.partition, directory.now());
+                let decided = (*epoch, decision);
+                begin::begin_decided(directory, seen, decided, &written, mode, deadline).await
+            }
             Some(shards) => {
                 begin::begin_index_growth(directory, shards, decision, mode, deadline).await
             }
@@ -440,6 +458,15 @@ fn is_elected(reports: f64) -> bool {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a count")]
     let reports = reports as u64;
     reports.is_power_of_two()
+}
+
+/// What a decision is made on.
+struct Seen {
+    whole: Arc<CollectionMetadata>,
+    /// The epoch that it is about: an index into the older ones, or `None` for the newest.
+    epoch: Option<usize>,
+    /// What holds of that.
+    of_epoch: Arc<CollectionMetadata>,
 }
 
 /// See [`Watch::turn`]. It ends when it is dropped.

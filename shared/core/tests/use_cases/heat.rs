@@ -10,9 +10,9 @@ use dynashard_core::ports::{
 };
 use dynashard_core::{
     Access, Advance, AlarmStatus, Attributes, AutoScaler, Code, CollectionMetadata, Decision,
-    Error, HeatOutcome, HeatReport, HeatWindow, Hindrance, HistoryEntry, HotKey, Ledger,
-    LedgerKind, NewItem, Outcome, Phase, Precondition, Rearm, ScalingMode, ScalingPolicy, Settings,
-    ShrinkPolicy, Telemetry, Throttle, Writer,
+    Epoch, Epochs, Error, HeatOutcome, HeatReport, HeatWindow, Hindrance, HistoryEntry, HotKey,
+    Ledger, LedgerKind, NewItem, Outcome, Phase, Precondition, Rearm, ScalingMode, ScalingPolicy,
+    Settings, ShrinkPolicy, Telemetry, Throttle, Writer,
 };
 use dynashard_keys::{ItemKey, PartitionKey, Placement, ShardCount, ShardId, SortKey};
 use dynashard_testkit::{Fault, MemoryHeat, Operation, block_on};
@@ -776,4 +776,89 @@ fn regression_a_shrink_that_a_local_index_forbids_was_decided() {
         }
         assert_eq!(hot.metadata().phase != Phase::Stable, shrinks, "{bytes} bytes");
     }
+}
+
+/// What a collection with the boundary "m" has after nobody has used it for hours: it may shrink from four shards to one.
+fn shrunk(descending: bool, newest: &[String]) -> CollectionMetadata {
+    let shrink = ShrinkPolicy { mode: ScalingMode::On, ..ShrinkPolicy::default() };
+    let hot = Hot::of(1, Settings { shrink, ..usual_settings() });
+    let boundary = SortKey::string("m").expect("a sort key");
+    let older = vec![Epoch { count: count(1), boundary }];
+    hot.world.memory.place_metadata(CollectionMetadata {
+        epochs: Epochs { older, descending, changing: None },
+        min_shards: count(1),
+        ..new_metadata(2, 4, Placement::Xxh64)
+    });
+    for name in newest {
+        hot.world.place(name, 2, 4);
+    }
+    let directory = hot.world.directory();
+    let autoscaler = AutoScaler::new(&hot.heat, &directory);
+    for _ in 0..4 * 60 {
+        block_on(autoscaler.shrink(None, Duration::ZERO, hot.world.deadline())).expect("a page");
+        hot.world.clock.advance(Duration::from_mins(1));
+    }
+    let shrinks = hot.metadata();
+    assert_eq!(shrinks.phase, Phase::Forward { from: count(4), to: count(1) });
+    shrinks
+}
+
+fn boundaries(metadata: &CollectionMetadata) -> Vec<String> {
+    metadata.epochs.older.iter().map(|epoch| epoch.boundary.to_string()).collect()
+}
+
+/// The next epoch begins behind the newest items, and nothing that there is moves.
+#[test]
+fn a_collection_with_epochs_shrinks_behind_its_newest_items() {
+    let newest = (0..40).map(|n| format!("n{n:02}")).collect::<Vec<_>>();
+    assert_eq!(boundaries(&shrunk(false, &newest)), ["m", "n36"]);
+}
+
+/// The item at the boundary was the newest one. An epoch was to begin at the boundary that was there, and never did.
+#[test]
+fn regression_a_shrink_to_the_boundary_that_is_there_was_overtaken_for_ever() {
+    assert_eq!(boundaries(&shrunk(true, &["m".to_owned()])), ["m"]);
+}
+
+/// A log by day in eight shards and by night in one, which was by now so often, and has as many items in each of its epochs.
+/// What it has begun after a night.
+fn after_many_nights(items_of_epoch: impl Fn(usize) -> usize) -> CollectionMetadata {
+    let shrink = ShrinkPolicy { mode: ScalingMode::On, ..ShrinkPolicy::default() };
+    let hot = Hot::of(1, Settings { shrink, ..usual_settings() });
+    let shards = |at: usize| if at.is_multiple_of(2) { 8 } else { 1 };
+    let older = (0..23).map(|at| Epoch {
+        count: count(shards(at)),
+        boundary: SortKey::string(format!("{at:02}~")).expect("a sort key"),
+    });
+    let epochs = Epochs { older: older.collect(), ..Epochs::default() };
+    for at in 0..epochs.older.len() {
+        for item in 0..items_of_epoch(at) {
+            hot.world.place(&format!("{at:02}-{item:04}"), 2, shards(at));
+        }
+    }
+    let min_shards = count(1);
+    hot.world.memory.place_metadata(CollectionMetadata {
+        epochs,
+        min_shards,
+        ..new_metadata(2, 1, Placement::Xxh64)
+    });
+    let directory = hot.world.directory();
+    let autoscaler = AutoScaler::new(&hot.heat, &directory);
+    for _ in 0..4 * 60 {
+        block_on(autoscaler.shrink(None, Duration::ZERO, hot.world.deadline())).expect("a page");
+        hot.world.clock.advance(Duration::from_mins(1));
+    }
+    hot.metadata()
+}
+
+/// The list filled up, and then growth moved all that the newest epoch had.
+#[test]
+fn regression_epochs_were_joined_by_nobody_until_their_list_was_full() {
+    let joined = after_many_nights(|_| 1_000);
+    assert_eq!(joined.phase, Phase::Forward { from: count(1), to: count(8) });
+    assert_eq!(joined.epochs.changing, Some(1), "the oldest night that lies between two days");
+    // What was in an epoch has expired.
+    let joined = after_many_nights(|at| if at == 6 { 3 } else { 1_000 });
+    assert_eq!(joined.phase, Phase::Forward { from: count(8), to: count(1) });
+    assert_eq!(joined.epochs.changing, Some(6));
 }

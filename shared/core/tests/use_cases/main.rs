@@ -6,6 +6,7 @@ mod counters;
 mod cursors;
 mod damage;
 mod directory;
+mod epochs;
 mod fleet;
 mod fuzz;
 mod growth;

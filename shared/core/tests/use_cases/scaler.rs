@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use dynashard_core::ports::Clock;
 use dynashard_core::{
-    Code, CollectionMetadata, Error, Generation, Grant, HistoryEntry, Kind, Phase, Precondition,
-    Settings, Stage, leases_end,
+    Code, CollectionMetadata, Epochs, Error, Extent, Generation, Grant, HistoryEntry, Kind, Phase,
+    Precondition, Settings, Stage, leases_end,
 };
 use dynashard_keys::{PartitionKey, Placement};
 use dynashard_testkit::{Fault, Operation, block_on};
@@ -50,6 +50,7 @@ fn a_collection_is_created_with_the_count_that_its_placement_needs() {
         let created = create(&world, placement, requested).expect("a new collection");
         let grows = gets > 1;
         let expected = CollectionMetadata {
+            epochs: Epochs::default(),
             partition: partition(),
             number_of_shards: count(1),
             last_updated_secs: 1_356_998_400,
@@ -214,8 +215,13 @@ fn a_grant_bounds_how_many_collections_are_enlisted_under_it() {
     };
     let request = |name: &str, shards| {
         let (key, deadline) = (key(name), world.deadline());
-        block_on(scaler.request_count_under(Some(&tenant), &key, count(shards), deadline))
-            .map_err(|error| error.code())
+        block_on(scaler.request_change(
+            Some(&tenant),
+            &key,
+            (&Extent::Newest, count(shards)),
+            deadline,
+        ))
+        .map_err(|error| error.code())
     };
     create(&tenant, "a").expect("the first");
     request("b", 2).expect("the second");
@@ -276,7 +282,12 @@ fn a_collection_is_counted_before_it_is_enlisted_and_once() {
         let scaler = world.scaler();
         world.store.script(Operation::GrantSave, [fault]);
         let (tenant, key) = (grant("tenant", 1), key("a"));
-        let request = scaler.request_count_under(Some(&tenant), &key, count(2), world.deadline());
+        let request = scaler.request_change(
+            Some(&tenant),
+            &key,
+            (&Extent::Newest, count(2)),
+            world.deadline(),
+        );
         block_on(request).expect("it is counted");
         assert_eq!(world.store.attempts(Operation::Enlist), 1);
     }

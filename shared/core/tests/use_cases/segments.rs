@@ -330,7 +330,7 @@ fn a_list_is_converted_whatever_happens_meanwhile() {
         let was_interrupted = first.is_err();
         let pinned = first.or_else(|_| convert()).expect("converted");
         assert!(pinned.has_segments());
-        assert_eq!((pinned.format, pinned.signature_age), (4, Duration::from_secs(270)));
+        assert_eq!((pinned.format, pinned.signature_age), (5, Duration::from_secs(270)));
         assert_eq!(convert(), Ok(pinned), "once is enough");
         assert_eq!(world.memory.stored_directory().hashes(), []);
         world.clock.advance(LEASE);

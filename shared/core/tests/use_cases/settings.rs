@@ -344,7 +344,7 @@ fn dates_need_no_deployment_and_hold_when_what_was_signed_before_is_dead() {
     let soon = block_on(others.pinned().date(DATES, Deadline::after(began, secs(100))));
     assert_eq!(code(soon), Code::DeadlineExceeded);
     let noted = pinned(&world);
-    assert_eq!((noted.format, noted.signature_age), (4, DATES.age));
+    assert_eq!((noted.format, noted.signature_age), (5, DATES.age));
     assert_eq!(noted.request_lifetime.longest, secs(960), "nobody may rely on the shorter H yet");
 
     let deadline = Deadline::after(world.clock.now(), secs(1_800));

@@ -26,7 +26,7 @@ const LIFETIME: Duration = Duration::from_secs(20);
 
 /// What was found, as `kind shard sort key`, with a tick if it was repaired.
 #[derive(Debug, Default)]
-struct Found(Vec<String>);
+pub(crate) struct Found(pub(crate) Vec<String>);
 
 impl VerifyObserver for Found {
     fn found(&mut self, finding: &Finding) {

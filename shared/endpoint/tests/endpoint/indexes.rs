@@ -1,6 +1,8 @@
 //! Queries of indexes of a key that has several shards, or is being resharded: they are answered as those of the same items in a
 //! table that nobody manages.
 
+use std::sync::Arc;
+
 use dynashard_core::{CollectionMetadata, Phase};
 use dynashard_keys::{ItemKey, Placement, Separator, ShardCount, ShardId, SortKey};
 use serde_json::{Map, Value, json};
@@ -39,10 +41,12 @@ async fn lay_out_all(stack: &Stack) -> Vec<CollectionMetadata> {
         for (at, item) in items.iter().enumerate() {
             let sort = SortKey::string(item["sk"]["S"].as_str().expect("a text"));
             let key = ItemKey::new(metadata.partition.clone(), sort.expect("a sort key"));
+            let metadata = Arc::new(metadata.clone()).at(&key.sort);
             let (placement, shards) = (metadata.placement, metadata.number_of_shards);
             let behind = placement
                 .home(&key, shards)
-                .map(|home| ShardId::new((home.get() + 1) % shards.get()));
+                .map(|home| ShardId::new((home.get() + 1) % shards.get()))
+                .filter(|_| shards > ShardCount::ONE);
             let shard = metadata.reshard().map_or(behind, |reshard| {
                 reshard.homes(&key).filter(|_| at % 3 == 2).map(|(old, _)| old)
             });

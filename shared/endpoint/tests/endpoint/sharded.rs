@@ -1,8 +1,10 @@
 //! Queries of collections that have several shards, or are being resharded: they are answered as those of the same items in a
 //! table that nobody manages.
 
+use std::sync::Arc;
+
 use dynashard_aws_operator::{RawClient, RawRequest};
-use dynashard_core::{CollectionMetadata, Generation, Phase};
+use dynashard_core::{CollectionMetadata, Epoch, Epochs, Generation, Phase};
 use dynashard_keys::{ItemKey, Placement, Separator, ShardCount, ShardId, SortKey, SortKeyType};
 use serde_json::{Value, json};
 
@@ -31,6 +33,18 @@ pub(crate) fn layouts() -> Vec<CollectionMetadata> {
         };
         CollectionMetadata { phase, ..stable(name, Placement::Xxh64, in_force.get()) }
     };
+    // What begins with "k1" or less is of the oldest of three epochs.
+    let with_epochs = |name: &str, changing, phase, newest| {
+        let epoch = |shards, boundary| Epoch {
+            count: count(shards),
+            boundary: SortKey::string(boundary).expect("a sort key"),
+        };
+        let older = vec![epoch(1, "k12"), epoch(8, "k25")];
+        let epochs = Epochs { older, descending: false, changing };
+        CollectionMetadata { epochs, phase, ..stable(name, Placement::Xxh64, newest) }
+    };
+    let newest = Phase::Move { from: count(1), to: count(4) };
+    let older = Phase::Forward { from: count(8), to: count(4) };
     vec![
         stable("sixteen", Placement::Xxh64, 16),
         stable("jump", Placement::Jump, 3),
@@ -39,6 +53,8 @@ pub(crate) fn layouts() -> Vec<CollectionMetadata> {
         in_phase("forward", Phase::Forward { from: count(2), to: count(4) }),
         in_phase("growing", Phase::Move { from: count(2), to: count(8) }),
         in_phase("shrinking", Phase::Move { from: count(4), to: count(2) }),
+        with_epochs("epochs", None, newest, 4),
+        with_epochs("merging epochs", Some(1), older, 16),
     ]
 }
 
@@ -84,6 +100,7 @@ pub(crate) async fn lay_out(stack: &Stack, metadata: &CollectionMetadata, items:
         let sort_type = sort_type.parse::<SortKeyType>().expect("a type");
         let sort = SortKey::parse(text.as_str().expect("a text"), sort_type).expect("a sort key");
         let key = ItemKey::new(partition.clone(), sort.clone());
+        let metadata = Arc::new(metadata.clone()).at(&sort);
         let homes = metadata.reshard().and_then(|reshard| reshard.homes(&key));
         let marker = json!({ "sk": item["sk"] });
         match homes {
@@ -100,14 +117,13 @@ pub(crate) async fn lay_out(stack: &Stack, metadata: &CollectionMetadata, items:
             }
         }
     }
-    if let Some(reshard) = metadata.reshard() {
-        for n in 0..10 {
-            let text = format!("k{n:02} deleted");
-            let sort = SortKey::string(&text).expect("a sort key");
-            let key = ItemKey::new(partition.clone(), sort.clone());
-            if let Some((old, _)) = reshard.homes(&key) {
-                place(&sort, old, json!({ "sk": { "S": text } }), true);
-            }
+    for n in 0..40 {
+        let text = format!("k{n:02} deleted");
+        let sort = SortKey::string(&text).expect("a sort key");
+        let key = ItemKey::new(partition.clone(), sort.clone());
+        let reshard = Arc::new(metadata.clone()).at(&sort).reshard();
+        if let Some((old, _)) = reshard.and_then(|reshard| reshard.homes(&key)) {
+            place(&sort, old, json!({ "sk": { "S": text } }), true);
         }
     }
     writes.extend(items.iter().map(|item| {

@@ -20,8 +20,13 @@ impl Bucket {
     /// A bucket that refills with `units_per_sec` and holds as much as comes in `hold_secs`, at
     /// least one second's worth, and holds it now.
     pub(super) fn full(now: Duration, units_per_sec: NonZeroU32, hold_secs: u32) -> Self {
-        let empty = Self { units_per_sec, hold_secs, level: 0, as_of: now };
+        let empty = Self::empty(now, units_per_sec, hold_secs);
         Self { level: empty.capacity(), ..empty }
+    }
+
+    /// Such a bucket that holds nothing now.
+    pub(super) const fn empty(now: Duration, units_per_sec: NonZeroU32, hold_secs: u32) -> Self {
+        Self { units_per_sec, hold_secs, level: 0, as_of: now }
     }
 
     /// The bucket as it is at a later time.

@@ -55,8 +55,8 @@ pub struct Demand<'a> {
     /// The partition key in that table or index, as [`key_text`](crate::capacity::key_text) gives
     /// it. For a page of a `Scan`, the one where it begins.
     pub partition_key: &'a str,
-    /// The sort key, where the request names one. Limits do not look at it; reports of throttled
-    /// items do.
+    /// The sort key, where the request names one, in the same form. Reports of throttled items and
+    /// splits for heat look at it.
     pub sort_key: Option<&'a str>,
     /// Read or write.
     pub kind: Kind,

@@ -21,6 +21,9 @@ pub struct Limits {
     /// For how many seconds a provisioned table keeps unused capacity. The current second counts
     /// among them, so 0 and 1 both mean no burst.
     pub burst_secs: u32,
+    /// After how many seconds in a row, each with a request that it refused, a partition is split for heat. `None` splits
+    /// none.
+    pub split_after_secs: Option<NonZeroU32>,
     /// Whether a request that meets a limit is refused. Without it every request is admitted and
     /// counted.
     pub are_enforced: bool,
@@ -32,7 +35,7 @@ impl Limits {
     /// The hash is XXH64 with its own seed, so that a key's partition does not follow from the shard
     /// that the key names.
     pub fn partition_of(&self, partition_key: &str) -> u32 {
-        let hash = xxh64(partition_key.as_bytes(), RANGE_SEED);
+        let hash = range_hash(partition_key);
         // The high half of the product is uniform over 0..partitions, and grows with the hash.
         let scaled = (u128::from(hash) * u128::from(self.partitions.get())) >> 64;
         u32::try_from(scaled).unwrap_or(u32::MAX)
@@ -72,9 +75,14 @@ impl Default for Limits {
             warm_wcu: None,
             warm_rcu: None,
             burst_secs: 300,
+            split_after_secs: None,
             are_enforced: true,
         }
     }
+}
+
+pub(super) fn range_hash(partition_key: &str) -> u64 {
+    xxh64(partition_key.as_bytes(), RANGE_SEED)
 }
 
 /// Arbitrary, but not 0: placement hashes under that.

@@ -2,9 +2,32 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::bucket::Bucket;
-use super::demand::{Kind, Throughput};
+use super::demand::{Kind, Resource, Throughput};
 use super::limits::Limits;
+use super::splits::{PartId, Splits};
 use super::tally::{COUNT_HISTORY_SECS, Tally};
+
+/// By name.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Tables(pub(super) BTreeMap<String, Table>);
+
+impl Tables {
+    pub(super) fn meter(&self, resource: Resource<'_>) -> Option<&Meter> {
+        let table = self.0.get(resource.table)?;
+        match resource.index {
+            Some(index) => table.indexes.get(index),
+            None => Some(&table.own),
+        }
+    }
+
+    pub(super) fn meter_mut(&mut self, resource: Resource<'_>) -> Option<&mut Meter> {
+        let table = self.0.get_mut(resource.table)?;
+        match resource.index {
+            Some(index) => table.indexes.get_mut(index),
+            None => Some(&mut table.own),
+        }
+    }
+}
 
 #[derive(Debug, Clone, Default)]
 pub(super) struct Table {
@@ -23,6 +46,8 @@ impl Table {
 pub(super) struct Meter {
     /// By kind.
     sides: [Side; 2],
+    /// Reads and writes meet the same partitions.
+    pub(super) splits: Splits,
     /// What it was set to, by the second since which it holds.
     throughputs: BTreeMap<u64, Throughput>,
 }
@@ -34,8 +59,8 @@ pub(super) struct Side {
     pub(super) provisioned: Option<Bucket>,
     /// `None` if it is provisioned, or warm enough for all of its partitions.
     pub(super) warm: Option<Bucket>,
-    /// By range. A partition that is not here is full.
-    pub(super) partitions: BTreeMap<u32, Bucket>,
+    /// By partition, and part of it. What is not here is full.
+    pub(super) partitions: BTreeMap<PartId, Bucket>,
     pub(super) tally: Tally,
 }
 
@@ -85,6 +110,18 @@ impl Meter {
         let first = second.saturating_sub(COUNT_HISTORY_SECS);
         if let Some((since, _)) = self.throughputs.range(..=first).next_back() {
             self.throughputs = self.throughputs.split_off(&{ *since });
+        }
+    }
+
+    /// Splits the partitions that were hot for long enough. A new part begins with nothing saved up.
+    pub(super) fn split_hot_partitions(&mut self, now: Duration, limits: &Limits) {
+        let Some(after_secs) = limits.split_after_secs else { return };
+        for (part, second) in self.splits.split(now.as_secs(), after_secs.get().into()) {
+            for kind in [Kind::Read, Kind::Write] {
+                let (begin, units) = (Duration::from_secs(second), limits.partition_units(kind));
+                let empty = Bucket::empty(begin, units, UNBANKED_SECS);
+                self.of_mut(kind).partitions.insert(part, empty);
+            }
         }
     }
 

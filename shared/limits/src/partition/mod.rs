@@ -32,19 +32,32 @@
 //! Where the true cost is known only after the engine has answered, admit what is known,
 //! [`Partitions::charge`] what is missing and [`Partitions::refund`] what was too much.
 //!
+//! # Splits for heat
+//!
+//! With [`Limits::split_after_secs`] a partition that refused requests in each of so many seconds is split in two, between
+//! two keys at the median of the requests that it got in these seconds, and each part has the limits of a partition. A part is
+//! split again in the same way. AWS names neither the measure nor the time. It does say that DynamoDB never divides one item,
+//! nor an item collection where the table has a local secondary index or where sort keys only rise or fall (Developer Guide:
+//! "DynamoDB burst and adaptive capacity"). The last follows here by itself: a split comes, and all writes are still in one
+//! part.
+//!
+//! Ours is that a global secondary index is split between its partition keys only, and that what names no sort key, as a
+//! `Query`, meets the part in which its collection begins.
+//!
 //! # What is not modelled
 //!
-//! Partitions do not split for heat, a table on demand does not grow by its load and has no maximum throughput, and the
-//! account has no quota.
+//! A table on demand does not grow by its load and has no maximum throughput, and the account has no quota.
 
 mod bucket;
 mod demand;
 mod limits;
 mod meter;
 mod refusal;
+mod splits;
 mod tally;
 
 pub use demand::{Demand, Kind, Resource, Throughput};
+pub use dynashard_keys::SortKeyType;
 pub use limits::Limits;
 pub use refusal::{Limit, LimitHit, Refusal};
 pub use tally::{Counts, ThrottledKey};
@@ -55,7 +68,8 @@ use std::time::Duration;
 
 use crate::units::Units;
 use bucket::Bucket;
-use meter::{Meter, Table, UNBANKED_SECS};
+use meter::{Table, Tables, UNBANKED_SECS};
+use splits::PartId;
 use tally::Tally;
 
 /// The limits of all tables of one endpoint, and what passed and met them.
@@ -63,14 +77,15 @@ use tally::Tally;
 /// `now` is the time since any fixed moment. Counts are kept by its whole seconds, so the Unix epoch
 /// makes them CloudWatch's timestamps. A `now` before an earlier one counts as that one.
 ///
-/// Memory is bounded. A partition takes some only while it is not full; counts are kept for
+/// Memory is bounded. A partition takes some only while it is not full, and where it is hot or split, for at most
+/// [`Partitions::MOST_PARTS`]; counts are kept for
 /// [`Partitions::COUNT_HISTORY_SECS`], and throttled keys for
 /// [`Partitions::KEY_HISTORY_SECS`], the most throttled [`Partitions::KEYS_PER_SECOND`] of each
 /// second.
 #[derive(Debug, Clone)]
 pub struct Partitions {
     limits: Limits,
-    tables: BTreeMap<String, Table>,
+    tables: Tables,
     latest: Duration,
 }
 
@@ -87,8 +102,8 @@ enum Scope {
     Provisioned,
     /// What it takes on demand, without having to grow first.
     Warm,
-    /// The partition of this range.
-    Range(u32),
+    /// The partition of a range, or a part of it.
+    Part(PartId),
 }
 
 impl Partitions {
@@ -100,10 +115,12 @@ impl Partitions {
     /// How many throttled partition keys, and how many throttled items, are counted separately within a
     /// second, for each resource and kind. Contributor Insights reports at most 25 of a period.
     pub const KEYS_PER_SECOND: usize = tally::KEYS_PER_SECOND;
+    /// Into how many parts heat splits one partition at most. AWS names no bound.
+    pub const MOST_PARTS: usize = splits::MOST_PARTS;
 
     /// No tables yet.
     pub const fn new(limits: Limits) -> Self {
-        Self { limits, tables: BTreeMap::new(), latest: Duration::ZERO }
+        Self { limits, tables: Tables(BTreeMap::new()), latest: Duration::ZERO }
     }
 
     /// Creates a table with its global secondary indexes, or changes their throughput. Indexes that
@@ -120,7 +137,7 @@ impl Partitions {
     ) {
         self.advance(now);
         let (now, limits) = (self.latest, self.limits);
-        let table = self.tables.entry(name.to_owned()).or_default();
+        let table = self.tables.0.entry(name.to_owned()).or_default();
         table.own.set_throughput(now, throughput, &limits);
         let mut old = std::mem::take(&mut table.indexes);
         for (index, throughput) in indexes {
@@ -130,9 +147,18 @@ impl Partitions {
         }
     }
 
+    /// Says by which sort keys the item collections of a table may be split for heat. `None`, as of a new table, where they may not:
+    /// it has no sort key, or a local secondary index, whose collections DynamoDB does not split (Developer Guide: "DynamoDB burst
+    /// and adaptive capacity"). Ours is that those of binary sort keys stay whole, too.
+    pub fn split_by(&mut self, name: &str, sort_keys: Option<SortKeyType>) {
+        if let Some(table) = self.tables.0.get_mut(name) {
+            table.own.splits.sort_keys = sort_keys;
+        }
+    }
+
     /// Forgets a table, its indexes and their counts.
     pub fn remove_table(&mut self, name: &str) {
-        self.tables.remove(name);
+        self.tables.0.remove(name);
     }
 
     /// Admits a request as a whole, or refuses it as a whole and says which limits it met.
@@ -143,6 +169,7 @@ impl Partitions {
         self.advance(now);
         let asked = self.asked(demands);
         let hits = if self.limits.are_enforced { self.hits(demands, &asked) } else { Vec::new() };
+        self.note(demands);
         if !hits.is_empty() {
             for hit in &hits {
                 let demand = &demands[hit.demand];
@@ -166,6 +193,7 @@ impl Partitions {
                 .all(|(id, total)| self.bucket(*id).is_none_or(|bucket| bucket.holds(*total)));
         if has_room {
             self.take(&asked, demands);
+            self.note(demands);
         }
         has_room
     }
@@ -195,7 +223,7 @@ impl Partitions {
 
     /// Every table, each followed by its global secondary indexes.
     pub fn resources(&self) -> impl Iterator<Item = Resource<'_>> {
-        self.tables.iter().flat_map(|(name, table)| {
+        self.tables.0.iter().flat_map(|(name, table)| {
             let indexes = table.indexes.keys();
             let indexes = indexes.map(|index| Resource::index(name.as_str(), index.as_str()));
             std::iter::once(Resource::table(name.as_str())).chain(indexes)
@@ -212,8 +240,10 @@ impl Partitions {
         let is_new_second = now.as_secs() > self.latest.as_secs();
         self.latest = self.latest.max(now);
         if is_new_second {
-            let meters = self.tables.values_mut().flat_map(Table::meters_mut);
-            meters.for_each(|meter| meter.forget_full_partitions(now));
+            for meter in self.tables.0.values_mut().flat_map(Table::meters_mut) {
+                meter.split_hot_partitions(now, &self.limits);
+                meter.forget_full_partitions(now);
+            }
         }
     }
 
@@ -227,23 +257,25 @@ impl Partitions {
     fn limits_on<'a>(&self, demand: &Demand<'a>) -> [(LimitId<'a>, Limit); 3] {
         let Demand { resource, kind, .. } = *demand;
         let range = self.limits.partition_of(demand.partition_key);
+        let meter = self.tables.meter(resource);
+        let part = meter.map_or((range, 0), |meter| meter.splits.part(range, demand));
         [
             ((resource, kind, Scope::Provisioned), Limit::Provisioned),
             ((resource, kind, Scope::Warm), Limit::KeyRange),
-            ((resource, kind, Scope::Range(range)), Limit::KeyRange),
+            ((resource, kind, Scope::Part(part)), Limit::KeyRange),
         ]
     }
 
     /// A limit as it is now, if the table or index has it.
     fn bucket(&mut self, (resource, kind, scope): LimitId<'_>) -> Option<&mut Bucket> {
         let (now, units_per_sec) = (self.latest, self.limits.partition_units(kind));
-        let side = self.meter_mut(resource)?.of_mut(kind);
+        let side = self.tables.meter_mut(resource)?.of_mut(kind);
         let bucket = match scope {
             Scope::Provisioned => side.provisioned.as_mut()?,
             Scope::Warm => side.warm.as_mut()?,
-            Scope::Range(range) => {
+            Scope::Part(part) => {
                 let full = || Bucket::full(now, units_per_sec, UNBANKED_SECS);
-                side.partitions.entry(range).or_insert_with(full)
+                side.partitions.entry(part).or_insert_with(full)
             }
         };
         *bucket = bucket.at(now);
@@ -271,7 +303,7 @@ impl Partitions {
         let mut hits = Vec::new();
         let some = demands.iter().enumerate().filter(|(_, demand)| demand.units > Units::ZERO);
         for (at, demand) in some {
-            let limit = self.limits_on(demand).into_iter().find(|(id, _)| {
+            let met = self.limits_on(demand).into_iter().find(|(id, _)| {
                 let Some(total) = asked.get(id) else { return false };
                 let running = running.entry(*id).or_default();
                 *running += demand.units;
@@ -279,7 +311,14 @@ impl Partitions {
                     !bucket.holds(*total) && !bucket.is_full() && !bucket.holds(*running)
                 })
             });
-            hits.extend(limit.map(|(_, limit)| LimitHit::new(at, demand, limit)));
+            let Some(((resource, _, scope), limit)) = met else { continue };
+            hits.push(LimitHit::new(at, demand, limit));
+            if let Scope::Part(part) = scope
+                && self.limits.split_after_secs.is_some()
+                && let Some(meter) = self.tables.meter_mut(resource)
+            {
+                meter.splits.refused(part, self.latest.as_secs());
+            }
         }
         hits
     }
@@ -289,6 +328,19 @@ impl Partitions {
         self.change(asked, Bucket::take);
         for demand in demands {
             self.tally(demand, |tally, second| tally.admitted(second, demand.units));
+        }
+    }
+
+    /// Notes where requests lie, admitted or not: a partition that is hot is split by that.
+    fn note(&mut self, demands: &[Demand<'_>]) {
+        if self.limits.split_after_secs.is_none() {
+            return;
+        }
+        for demand in demands.iter().filter(|demand| demand.units > Units::ZERO) {
+            let range = self.limits.partition_of(demand.partition_key);
+            if let Some(meter) = self.tables.meter_mut(demand.resource) {
+                meter.splits.note(range, demand);
+            }
         }
     }
 
@@ -303,25 +355,9 @@ impl Partitions {
     fn tally(&mut self, demand: &Demand<'_>, count: impl FnOnce(&mut Tally, u64)) {
         let second = self.latest.as_secs();
         if demand.units > Units::ZERO
-            && let Some(meter) = self.meter_mut(demand.resource)
+            && let Some(meter) = self.tables.meter_mut(demand.resource)
         {
             count(&mut meter.of_mut(demand.kind).tally, second);
-        }
-    }
-
-    fn meter(&self, resource: Resource<'_>) -> Option<&Meter> {
-        let table = self.tables.get(resource.table)?;
-        match resource.index {
-            Some(index) => table.indexes.get(index),
-            None => Some(&table.own),
-        }
-    }
-
-    fn meter_mut(&mut self, resource: Resource<'_>) -> Option<&mut Meter> {
-        let table = self.tables.get_mut(resource.table)?;
-        match resource.index {
-            Some(index) => table.indexes.get_mut(index),
-            None => Some(&mut table.own),
         }
     }
 }
@@ -336,7 +372,7 @@ impl<'a> Statistics<'a> {
     /// The capacity mode at the end of this second, as far back as counts are kept; `None` where the
     /// table or index was not there yet.
     pub fn throughput(self, resource: Resource<'_>, second: u64) -> Option<Throughput> {
-        self.partitions.meter(resource)?.throughput(second)
+        self.partitions.tables.meter(resource)?.throughput(second)
     }
 
     /// What was consumed and throttled in these whole seconds.
@@ -351,7 +387,7 @@ impl<'a> Statistics<'a> {
         kind: Kind,
         seconds: Range<u64>,
     ) -> impl Iterator<Item = (u64, Counts)> + use<'a> {
-        let meter = self.partitions.meter(resource).map(|meter| meter.of(kind));
+        let meter = self.partitions.tables.meter(resource).map(|meter| meter.of(kind));
         meter.into_iter().flat_map(move |side| side.tally.per_second(seconds.clone()))
     }
 
@@ -390,7 +426,7 @@ impl<'a> Statistics<'a> {
     }
 
     fn tallies(self, resource: Resource<'_>, kinds: &'a [Kind]) -> impl Iterator<Item = &'a Tally> {
-        let meter = self.partitions.meter(resource);
+        let meter = self.partitions.tables.meter(resource);
         kinds.iter().filter_map(move |kind| Some(&meter?.of(*kind).tally))
     }
 }

@@ -1,13 +1,16 @@
 use std::time::Duration;
 
 use dynashard_core::{
-    Access, Cause, CollectionMetadata, CountChange, Evidence, HistoryEntry, MOVER_PART, Phase,
-    ScalingMode, Settings, Throttle, Waits, decide, decide_shrink,
+    Access, Cause, CollectionMetadata, CountChange, Evidence, Extent, HistoryEntry, MOVER_PART,
+    Phase, ScalingMode, Settings, Throttle, Waits, decide, decide_merge, decide_shrink,
+    is_merge_due,
 };
 use dynashard_keys::{PartitionKey, Placement, ShardCount, ShardId};
 
 use super::chance::Chance;
 use super::meter::{Meter, added};
+use super::past::{self, Past};
+use super::scenario::SortKeys;
 use super::table::Table;
 use super::{Strategy, epoch, rounded};
 use crate::float;
@@ -29,7 +32,8 @@ pub(super) struct Collection<'a> {
     then: Option<ShardCount>,
     /// The physical keys, of the first shard first.
     keys: Vec<String>,
-    items: u64,
+    sort_keys: SortKeys,
+    past: Past,
     /// Items that still have to move before the change can close.
     to_move: u64,
     /// When a change was made under which writers use what they have read before, and from how many shards.
@@ -54,7 +58,7 @@ impl<'a> Collection<'a> {
         strategy: Strategy,
         settings: &'a Settings,
         environments: u32,
-        items: u64,
+        (items, sort_keys): (u64, SortKeys),
     ) -> Self {
         let placement = match strategy {
             Strategy::OneMore => Placement::Random,
@@ -73,7 +77,8 @@ impl<'a> Collection<'a> {
             next_secs: None,
             then: None,
             keys: Vec::new(),
-            items,
+            sort_keys,
+            past: Past::new(items),
             to_move: 0,
             changed: None,
             changes: Vec::new(),
@@ -82,7 +87,12 @@ impl<'a> Collection<'a> {
 
     /// The shards that take writes. A growth is not in force before its items may move.
     pub(super) fn shards(&self) -> u32 {
-        self.metadata.number_of_shards.min(self.metadata.layout().writable).get()
+        match self.metadata.phase {
+            Phase::Forward { from, to } if self.metadata.epochs.changing.is_none() => {
+                from.min(to).get()
+            }
+            _ => self.metadata.number_of_shards.get(),
+        }
     }
 
     /// The part of its writes that each shard gets: even, but for writers whose metadata is out of date.
@@ -135,21 +145,24 @@ impl<'a> Collection<'a> {
         self.next_secs = None;
         let phase = metadata.phase;
         if let Phase::Forward { to, .. } = phase {
-            metadata.number_of_shards = to;
-            metadata.shard_history.push(HistoryEntry { at_secs: now_secs, count: to });
+            if let Some(at) = metadata.epochs.changing {
+                metadata.epochs.older[at].count = to;
+            } else {
+                metadata.number_of_shards = to;
+                metadata.shard_history.push(HistoryEntry { at_secs: now_secs, count: to });
+            }
         }
         match phase {
             Phase::Forward { from, to } if metadata.reshard().is_some() => {
                 metadata.phase = Phase::Move { from, to };
-                let (fewer, more) = (from.min(to).get(), from.max(to).get());
-                let staying = f64::from(fewer) / f64::from(more);
-                self.to_move = rounded(float(self.items) * (1.0 - staying));
+                self.to_move = self.past.begin_move(metadata, from, to);
                 metadata.items_moved = self.to_move;
                 self.next_secs = Some(second + whole(self.waits.request_lifetime));
             }
             Phase::Forward { .. } => metadata.phase = Phase::Stable,
             Phase::Move { .. } => {
                 metadata.phase = Phase::Stable;
+                self.past.join(metadata);
                 metadata.cleanup_pending = true;
                 // By then no lease is on what was before.
                 self.next_secs = Some(second + whole(self.waits.leases_end));
@@ -157,7 +170,7 @@ impl<'a> Collection<'a> {
             Phase::Stable => {
                 metadata.cleanup_pending = false;
                 if let Some(then) = self.then.take() {
-                    self.begin(second, then);
+                    self.begin(second, &Extent::Newest, then);
                 }
             }
         }
@@ -208,7 +221,7 @@ impl<'a> Collection<'a> {
         reason: Option<&'static str>,
         chance: &mut Chance,
     ) {
-        self.items += written;
+        self.past.write(written);
         self.meter.see(second, asked, granted);
         match self.strategy {
             Strategy::None | Strategy::Fixed(_) => {}
@@ -255,7 +268,11 @@ impl<'a> Collection<'a> {
             self.ask(second, Cause::Time);
             if self.settings.shrink.mode == ScalingMode::On && self.metadata.may_shrink() {
                 let decision = decide_shrink(self.evidence(second, Cause::Time), self.settings);
-                self.carry_out(second, decision.action);
+                if is_merge_due(&self.metadata, &decision) && self.next_secs.is_none() {
+                    self.merge(second);
+                } else {
+                    self.carry_out(second, decision.action);
+                }
             }
         }
         if self.strategy == Strategy::DynashardByAlarm
@@ -277,7 +294,13 @@ impl<'a> Collection<'a> {
 
     /// Asks the function that decides in production, and does what it says.
     fn ask(&mut self, second: u32, cause: Cause<'_>) {
-        let decision = decide(self.evidence(second, cause), self.settings, self.waits);
+        // While an older epoch changes the newest waits, and no change of it is there to be turned round.
+        if self.metadata.epochs.changing.is_some() {
+            return;
+        }
+        let metadata = self.metadata.of_epoch(None);
+        let evidence = Evidence { metadata: &metadata, ..self.evidence(second, cause) };
+        let decision = decide(evidence, self.settings, self.waits);
         self.carry_out(second, decision.action);
     }
 
@@ -290,16 +313,35 @@ impl<'a> Collection<'a> {
         match action {
             // A change that has closed is cleared up first.
             CountChange::Grow(to) | CountChange::Shrink(to) if self.next_secs.is_none() => {
-                self.begin(second, to);
+                // Alarms know nothing of sort keys.
+                let keys_are_known = self.strategy == Strategy::Dynashard;
+                let is_left = self.sort_keys == SortKeys::Growing
+                    && self.metadata.placement.is_calculated()
+                    && self.past.is_left(&self.metadata, action, keys_are_known);
+                let extent = if is_left { past::behind(second) } else { Extent::Newest };
+                self.begin(second, &extent, to);
             }
             CountChange::None | CountChange::Grow(_) | CountChange::Shrink(_) => {}
             CountChange::TurnRound(to) => self.then = Some(to),
         }
     }
 
-    fn begin(&mut self, second: u32, to: ShardCount) {
+    /// Has an older epoch get the count of its neighbour.
+    fn merge(&mut self, second: u32) {
+        let merge = decide_merge(&self.metadata, self.past.few(), self.settings);
+        let Some((at, decision)) = merge.filter(|(at, _)| self.past.is_soon_moved(*at)) else {
+            return;
+        };
+        if let CountChange::Grow(to) | CountChange::Shrink(to) = decision.action {
+            self.begin(second, &Extent::Older(at), to);
+        }
+    }
+
+    fn begin(&mut self, second: u32, extent: &Extent, to: ShardCount) {
         let metadata = &mut self.metadata;
-        let from = metadata.number_of_shards;
+        self.past.divide(metadata, extent);
+        let changing = metadata.epochs.changing;
+        let from = changing.map_or(metadata.number_of_shards, |at| metadata.epochs.older[at].count);
         metadata.phase = Phase::Forward { from, to };
         metadata.last_updated_secs = epoch(second).as_secs();
         metadata.largest_count = metadata.largest_count.max(to);
@@ -310,7 +352,19 @@ impl<'a> Collection<'a> {
             metadata.shard_history.push(HistoryEntry { at_secs, count: from });
         }
         self.next_secs = Some(second + whole(self.waits.leases_end));
-        self.changes.push(Change { second, from: from.get(), to: to.get() });
+        if changing.is_none() {
+            self.changes.push(Change { second, from: from.get(), to: to.get() });
+        }
+    }
+
+    /// What became of its items.
+    pub(super) fn past(&self) -> &Past {
+        &self.past
+    }
+
+    /// The shards that a page asks now, by each item.
+    pub(super) fn shards_read(&self) -> f64 {
+        self.past.shards_read(&self.metadata)
     }
 }
 

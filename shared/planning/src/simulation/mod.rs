@@ -11,6 +11,7 @@ mod chance;
 mod collection;
 mod load;
 mod meter;
+mod past;
 mod recording;
 mod scenario;
 mod table;
@@ -61,6 +62,13 @@ pub struct Run {
     pub absorbed: u64,
     /// Items that were moved from one shard to another.
     pub moved: u64,
+    /// Items that would have been moved if each change of a count had been about all of its key's items: what was written before stays
+    /// where it is if sort keys grow.
+    pub moved_if_whole: u64,
+    /// The most epochs that a key had.
+    pub most_epochs: u32,
+    /// The shards that a page asks at the end, on average over all items.
+    pub mean_shards_read: f64,
     /// Seconds in which something was throttled.
     pub throttled_seconds: u32,
     /// The most of them in a row.
@@ -116,8 +124,7 @@ impl Run {
     ) -> Result<Self, BadScenario> {
         scenario.check()?;
         let units = u64::from(write_units_of_item(scenario.item_bytes));
-        // A transaction that puts the item and leaves a marker, and the removal of that.
-        let units_of_move = 4 * units + 1;
+        let units_of_move = units_of_move(units);
         let mut table = Table::new(scenario, settings.partition);
         let mut load = Load::of(scenario, seed);
         // Other reports must not mean another load.
@@ -129,6 +136,7 @@ impl Run {
             .map(|(key, share)| {
                 let items = rounded(float(scenario.items) * share);
                 let environments = scenario.environments.get();
+                let items = (items, scenario.sort_keys);
                 let collection = Collection::new(key, strategy, settings, environments, items);
                 (collection, Writers::new(scenario.patience_seconds))
             })
@@ -175,7 +183,14 @@ impl Run {
         let throttled = seconds.chunk_by(|one, other| (one.throttled > 0) == (other.throttled > 0));
         let throttled = throttled.filter(|row| row[0].throttled > 0).map(|row| count(row.len()));
         let throttled = throttled.collect::<Vec<_>>();
+        let items = keys.iter().map(|(collection, _)| collection.past().items()).sum::<u64>();
+        let read = keys.iter().map(|(collection, _)| collection.shards_read()).sum::<f64>();
+        let moved_if_whole = keys.iter().map(|(collection, _)| collection.past().moved_if_whole);
+        let most_epochs = keys.iter().map(|(collection, _)| collection.past().most_epochs);
         Ok(Self {
+            moved_if_whole: moved_if_whole.sum(),
+            most_epochs: count(most_epochs.max().unwrap_or(1)),
+            mean_shards_read: read / float(items.max(1)),
             offered: sum(|second| second.offered),
             absorbed,
             moved,
@@ -206,6 +221,12 @@ impl Run {
     pub fn usd(&self, prices: &Prices) -> f64 {
         self.seconds.iter().map(|second| second.usd(prices)).sum()
     }
+}
+
+/// The write units that one item takes to move, where it takes so many to write: a transaction that puts it and leaves a marker, and
+/// the removal of that.
+pub const fn units_of_move(units: u64) -> u64 {
+    4 * units + 1
 }
 
 impl Second {
@@ -403,6 +424,32 @@ mod tests {
         assert_eq!(patient.changes, gone.changes, "who tries again is no demand of its own");
     }
 
+    /// An hour in which a log is written at four times what a shard takes, and a night.
+    fn day_of_a_log(sort_keys: SortKeys) -> Scenario {
+        let step = |seconds, writes_per_second| Step { seconds, writes_per_second, at_once: true };
+        let steps = vec![step(600, 50.0), step(3_600, 4_000.0), step(5 * 3_600, 50.0)];
+        Scenario { steps, sort_keys, items: 1_000_000, ..Scenario::steady(0.0, 1_024, 0) }
+    }
+
+    #[test]
+    fn a_log_leaves_its_past_where_it_is_by_day_and_by_night() {
+        let shrink =
+            ShrinkPolicy { mode: ScalingMode::On, payback: None, ..ShrinkPolicy::default() };
+        let settings = Settings { shrink, ..Settings::default() };
+        let [log, random] = [SortKeys::Growing, SortKeys::Random].map(|sort_keys| {
+            let scenario = day_of_a_log(sort_keys);
+            Run::of(&scenario, Strategy::Dynashard, &settings, 1).expect("a good scenario")
+        });
+        let counts = log.changes.iter().map(|change| (change.from, change.to));
+        assert_eq!(counts.collect::<Vec<_>>(), [(1, 16), (16, 4)]);
+        assert_eq!(log.most_epochs, 3);
+        assert!(log.moved * 100 < log.moved_if_whole, "{} of {}", log.moved, log.moved_if_whole);
+        assert!(log.moved < 60_000, "what was written while the changes began, {}", log.moved);
+        assert!((1.0..15.5).contains(&log.mean_shards_read), "{}", log.mean_shards_read);
+        assert!(log.absorbed_share() > 0.99, "{}", log.absorbed_share());
+        assert_eq!((random.most_epochs, random.moved_if_whole > random.moved), (1, false));
+    }
+
     #[test]
     fn dynamodb_splits_for_heat_unless_sort_keys_grow() {
         let mut scenario = Scenario::steady(1_900.0, 1_024, 900);
@@ -418,7 +465,8 @@ mod tests {
 
     #[test]
     fn items_that_lie_there_move_with_what_writers_leave_and_cost() {
-        let mut scenario = Scenario::steady(1_500.0, 1_024, 3_600);
+        let sort_keys = SortKeys::Random;
+        let mut scenario = Scenario { sort_keys, ..Scenario::steady(1_500.0, 1_024, 3_600) };
         let empty = run(&scenario, Strategy::Dynashard);
         scenario.items = 1_000_000;
         let full = run(&scenario, Strategy::Dynashard);

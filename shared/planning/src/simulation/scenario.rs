@@ -92,8 +92,8 @@ pub enum Capacity {
 #[error("{0}")]
 pub struct BadScenario(String);
 
-/// A week: longer runs say nothing more.
-const MOST_SECONDS: u64 = 7 * 86_400;
+/// A month: longer runs say nothing more.
+const MOST_SECONDS: u64 = 31 * 86_400;
 const MOST_WRITES_PER_SECOND: f64 = 1e6;
 /// Partition keys of a scenario at most.
 const MOST_KEYS: u32 = 1_000;
@@ -143,11 +143,11 @@ impl Scenario {
         let wrong = [
             (
                 self.recording.is_some() && !(1..=MOST_SECONDS).contains(&seconds),
-                "the sample must last 1 to 604,800 seconds",
+                "the sample must last 1 to 2,678,400 seconds",
             ),
             (
                 !(1..=MOST_SECONDS).contains(&seconds),
-                "steps must last 1 to 604,800 seconds together",
+                "steps must last 1 to 2,678,400 seconds together",
             ),
             (!self.steps.iter().all(is_rate), "writes_per_second must be 0 to 1,000,000"),
             (!writes_something, "steps must write something"),

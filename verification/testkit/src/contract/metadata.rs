@@ -7,15 +7,15 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use dynashard_core::{
-    Addition, Bucket, CollectionMetadata, Counted, Counters, DecisionHistory, DirectoryItem,
-    Generation, Grant, HistoryEntry, IndexShards, Job, KeyHash, Ledger, LedgerKind,
+    Addition, Bucket, CollectionMetadata, Counted, Counters, DecisionHistory, DirectoryItem, Epoch,
+    Epochs, Generation, Grant, HistoryEntry, IndexShards, Job, KeyHash, Ledger, LedgerKind,
     MAX_HISTORY_ENTRIES, Measures, Phase, Pinned, PinnedTime, Segment, Settings, Span,
 };
 use dynashard_keys::{PartitionKey, Placement, ShardCount};
 
 use crate::memory::hashes_beside;
 
-use super::{Fixture, beginning, ending, enlist, enlisting, partition};
+use super::{Fixture, beginning, ending, enlist, enlisting, partition, sort_key};
 
 /// How far a server's clock may be from the test's, in seconds.
 const CLOCK_SKEW_SECS: u64 = 120;
@@ -40,6 +40,7 @@ pub async fn every_state_is_read_back(fixture: &impl Fixture) {
                     |at_secs: u64| HistoryEntry { at_secs, count: count(1 << (at_secs % 9)) };
                 let entries = u64::try_from(MAX_HISTORY_ENTRIES).expect("a small number");
                 let metadata = CollectionMetadata {
+                    epochs: epochs_of(placement, phase, fixture),
                     partition: partition.clone(),
                     number_of_shards,
                     last_updated_secs: 1_356_998_400,
@@ -59,6 +60,16 @@ pub async fn every_state_is_read_back(fixture: &impl Fixture) {
             }
         }
     }
+}
+
+/// Two older epochs, of which a change may be about the first, where items have homes.
+fn epochs_of(placement: Placement, phase: Phase, fixture: &impl Fixture) -> Epochs {
+    if !placement.is_calculated() || phase == Phase::Stable {
+        return Epochs::default();
+    }
+    let epoch = |n: u32| Epoch { count: count(1 << n), boundary: sort_key(9 - n, fixture) };
+    let changing = matches!(phase, Phase::Move { .. }).then_some(0);
+    Epochs { older: vec![epoch(0), epoch(9)], descending: true, changing }
 }
 
 /// The second creation is refused, and changes nothing.

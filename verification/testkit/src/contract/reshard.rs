@@ -8,8 +8,8 @@ use dynashard_core::ports::{
     Transfer, Transferred,
 };
 use dynashard_core::{
-    Claim, CollectionMetadata, Generation, Job, Lease, Phase, ServerTime, ShardRange, StoredItem,
-    Version,
+    Claim, CollectionMetadata, Generation, Interval, Job, Lease, Phase, ServerTime, ShardRange,
+    StoredItem, Version,
 };
 use dynashard_keys::{PartitionKey, PhysicalKey, Placement, ShardCount, ShardId};
 
@@ -186,6 +186,8 @@ pub async fn a_job_is_changed_where_it_is_as_seen(fixture: &impl Fixture) {
     fixture.metadata().commit(&beginning(&seen, &seen, None, &first)).await.expect("begun");
     let next = Job {
         rev: first.rev + 1,
+        within: Interval::default(),
+        marked_within: Interval::default(),
         then: None,
         forward_seen: None,
         move_seen: None,
@@ -295,6 +297,8 @@ impl Homes {
 /// A job in which every field has a value.
 pub(super) fn job(partition: &PartitionKey, fixture: &impl Fixture) -> Job {
     Job {
+        within: Interval { after: Some(sort_key(1, fixture)), until: Some(sort_key(9, fixture)) },
+        marked_within: Interval { after: Some(sort_key(0, fixture)), until: None },
         old_requests: Some(Duration::from_mins(16)),
         partition: partition.clone(),
         generation: Generation::new(2),

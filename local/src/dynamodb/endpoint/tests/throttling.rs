@@ -283,6 +283,34 @@ async fn a_table_that_is_not_warm_says_what_it_takes_at_once_and_takes_no_more()
 }
 
 #[tokio::test]
+async fn heat_splits_a_collection_unless_the_table_has_a_local_index() {
+    let limits = Limits { split_after_secs: NonZeroU32::new(2), ..TEN_UNITS };
+    let rig = Rig::with(limits, None, &[]).await;
+    let mut table = indexed_table("Global");
+    table["AttributeDefinitions"][1]["AttributeType"] = json!("N");
+    rig.ok("CreateTable", table.clone()).await;
+    table["TableName"] = json!("Local");
+    table["LocalSecondaryIndexes"] = table["GlobalSecondaryIndexes"].take();
+    table["LocalSecondaryIndexes"][0]["KeySchema"] = json!([
+        { "AttributeName": "pk", "KeyType": "HASH" },
+        { "AttributeName": "day", "KeyType": "RANGE" },
+    ]);
+    rig.ok("CreateTable", table).await;
+    for (table, after) in [("Local", 15), ("Global", 5)] {
+        let item = |n: u32| json!({ "pk": { "S": "hot" }, "sk": { "N": n.to_string() } });
+        let put = |n| json!({ "PutRequest": { "Item": item(n) } });
+        let batch = json!({ "RequestItems": { table: (0..25).map(put).collect::<Vec<_>>() } });
+        for expected in [15, 15, 15, after] {
+            let answer = rig.ok("BatchWriteItem", batch.clone()).await;
+            let left = answer["UnprocessedItems"][table].as_array().map(Vec::len);
+            assert_eq!(left, Some(expected), "{table}");
+            rig.clock.advance(Duration::from_secs(1));
+        }
+    }
+    rig.stop().await;
+}
+
+#[tokio::test]
 async fn a_table_that_was_deleted_is_forgotten() {
     let rig = Rig::with(Limits { burst_secs: 1, ..TEN_UNITS }, None, &[]).await;
     rig.ok("CreateTable", provisioned_table("Flights", 1, 1)).await;

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use dynashard_keys::{PartitionKey, ShardCount, ShardId, SortKey, SortKeyType};
 
-use crate::model::metadata::{CollectionMetadata, Contradiction, Phase, Reshard};
+use crate::model::contradiction::Contradiction;
+use crate::model::epochs::Interval;
+use crate::model::metadata::{CollectionMetadata, Phase, Reshard};
 use crate::model::reshard::claims::{Claim, LaneKey};
 use crate::model::reshard::position::share_behind;
 use crate::model::reshard::time::{ServerTime, Waits};
@@ -28,6 +30,8 @@ pub struct Job {
     pub from: ShardCount,
     /// The new count.
     pub to: ShardCount,
+    /// The sort keys whose items it moves: those of one epoch.
+    pub within: Interval,
     /// The count to go on to when this reshard has closed, if the operator has turned it round.
     pub then: Option<ShardCount>,
     /// When the reshard was begun, in epoch seconds of the wall clock; for reports.
@@ -64,6 +68,8 @@ pub struct Job {
     /// The shards that may hold markers: those that items left, and what the removal of an earlier
     /// reshard's had not come to. None where nothing moves.
     pub marked: Option<ShardRange>,
+    /// The sort keys under which they may (invariant I42).
+    pub marked_within: Interval,
     /// Items moved so far, by all scans.
     pub items_moved: u64,
     /// The items behind the scan that DynamoDB rejects at their new homes, by the shard in which each lies, and
@@ -130,12 +136,16 @@ impl Job {
         };
         let sources = begun.reshard().and_then(|reshard| ShardRange::spanning(reshard.sources()));
         let left = before.and_then(|before| before.marked);
+        let within = begun.epochs.changing_interval();
+        let left_within = before.filter(|_| left.is_some()).map(|before| &before.marked_within);
         Some(Self {
             partition: begun.partition.clone(),
             generation: begun.generation,
             rev: before.map_or(1, |before| before.rev + 1),
             from,
             to,
+            marked_within: left_within.map_or_else(|| within.clone(), |left| within.hull(left)),
+            within,
             then: None,
             started_secs: now_secs,
             forward_seen: None,
@@ -212,7 +222,11 @@ impl Job {
         let spans = self.spans.values().flatten().map(|key| ("spans", key));
         let unmovable = self.unmovable.keys().map(|(_, key)| ("unmovable", key));
         let under_way = self.under_way.values().map(|key| ("under_way", key));
-        let mut keys = under_way.chain(spans).chain(unmovable);
+        let Interval { after, until } = &self.within;
+        let within = after.iter().chain(until).map(|key| ("within", key));
+        let Interval { after, until } = &self.marked_within;
+        let marked = after.iter().chain(until).map(|key| ("marked_within", key));
+        let mut keys = under_way.chain(spans).chain(unmovable).chain(within).chain(marked);
         if let Some((field, _)) = keys.find(|(_, key)| !key.is(sort_key)) {
             return Err(Contradiction::new(field, "holds a sort key of another type"));
         }

@@ -115,7 +115,7 @@ impl BatchRead<'_> {
         let mut left = Left::default();
         let (moving, mut at_rest): (Vec<_>, Vec<_>) = keys.into_iter().partition(|key| {
             let known = collections.get(&key.partition);
-            matches!(known, Some(Ok(known)) if known.metadata.reshard().is_some())
+            matches!(known, Some(Ok(known)) if moves(known, key))
         });
         while !at_rest.is_empty() && !progress.is_full() {
             let rest = at_rest.split_off(progress.room().min(at_rest.len()));
@@ -169,7 +169,7 @@ impl BatchRead<'_> {
         let mut places = BTreeMap::<PhysicalKey, Place<'_>>::new();
         for key in wave {
             match collections.get(&key.partition) {
-                Some(Ok(known)) if known.metadata.reshard().is_some() => {
+                Some(Ok(known)) if moves(known, key) => {
                     left.keys.insert(key.clone(), Code::Unavailable);
                 }
                 Some(Ok(known)) => {
@@ -187,7 +187,7 @@ impl BatchRead<'_> {
         self.read_places(&places, progress, left).await;
         for key in wave {
             if let Some(Ok(known)) = collections.get(&key.partition)
-                && known.metadata.reshard().is_none()
+                && !moves(known, key)
                 && progress.unread(key, known).is_empty()
             {
                 // What a higher shard failed to answer does not matter any more.
@@ -362,7 +362,7 @@ impl<'a> Progress<'a> {
     fn unread(&self, key: &ItemKey, known: &Known) -> Vec<ShardId> {
         let search = self.searches.get(key);
         let search = search.filter(|search| search.generation == known.metadata.generation);
-        let shards = possible_shards(key, known, known.metadata.layout().readable);
+        let shards = possible_shards(key, known);
         let is_unread = |shard: &ShardId| {
             search.is_none_or(|Search { answered, lowest, .. }| {
                 !answered.contains(shard)
@@ -425,6 +425,11 @@ impl<'a> Progress<'a> {
         let items = found.into_iter().collect();
         BatchGot { items, unprocessed, left_out, failures, items_read, consumed_rcu, consumed_wcu }
     }
+}
+
+/// Whether the items of this key's epoch are being moved.
+fn moves(known: &Known, key: &ItemKey) -> bool {
+    known.metadata.at(&key.sort).reshard().is_some()
 }
 
 /// The keys for which a round of requests was not enough, and why.

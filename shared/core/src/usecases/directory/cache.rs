@@ -4,7 +4,7 @@ use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use dynashard_keys::{PartitionKey, Placement};
+use dynashard_keys::{ItemKey, PartitionKey, Placement};
 use futures_util::lock::{Mutex as AsyncMutex, MutexGuard as AsyncMutexGuard};
 use lru::LruCache;
 use xxhash_rust::xxh64::xxh64;
@@ -39,9 +39,13 @@ pub struct Directory {
     cache: Mutex<LruCache<PartitionKey, Held>>,
     /// Whoever reads a collection's metadata holds its stripe, so that concurrent operations of one
     /// batch share one read when a lease runs out.
-    stripes: [AsyncMutex<()>; STRIPES],
+    stripes: Stripes,
+}
+
+struct Stripes {
+    locks: [AsyncMutex<()>; STRIPES],
     /// Drawn, so that nobody can choose partition keys that share a stripe.
-    stripe_seed: u64,
+    seed: u64,
 }
 
 /// How often an environment looks whether new shards are in force that may be. A thousand environments take a good
@@ -81,8 +85,10 @@ impl Directory {
             lease: DirectoryLease::new(context.clone()),
             segments: Segments::new(context.clone()),
             cache,
-            stripes: std::array::from_fn(|_| AsyncMutex::new(())),
-            stripe_seed: context.entropy().next_u64(),
+            stripes: Stripes {
+                locks: std::array::from_fn(|_| AsyncMutex::new(())),
+                seed: context.entropy().next_u64(),
+            },
             context,
         }
     }
@@ -148,11 +154,20 @@ impl Directory {
                 }
             }
         }
-        let _turn = self.turn(partition).await;
+        let _turn = self.stripes.turn(partition).await;
         if let Some(known) = self.cached(partition) {
             return Ok(known);
         }
         self.read_with_retries(partition, deadline).await
+    }
+
+    /// What holds of one item: the metadata of its collection, as of the item's epoch.
+    pub(crate) async fn find_item(
+        &self,
+        key: &ItemKey,
+        deadline: Deadline,
+    ) -> Result<Known, Error> {
+        Ok(self.find(&key.partition, deadline).await?.at(key))
     }
 
     /// The collection's metadata as it is now, whatever is cached.
@@ -176,7 +191,7 @@ impl Directory {
         if !is_listed {
             return Ok(Known::cold(partition, self.settings(), lease));
         }
-        let _turn = self.turn(partition).await;
+        let _turn = self.stripes.turn(partition).await;
         self.lock().pop(partition);
         self.read_with_retries(partition, deadline).await
     }
@@ -269,13 +284,6 @@ impl Directory {
         known
     }
 
-    /// Waits until nobody else in this environment reads the collection's metadata.
-    async fn turn(&self, partition: &PartitionKey) -> AsyncMutexGuard<'_, ()> {
-        let hash = xxh64(partition.as_str().as_bytes(), self.stripe_seed);
-        let stripes = u64::try_from(STRIPES).unwrap_or(1);
-        self.stripes[usize::try_from(hash % stripes).unwrap_or(0)].lock().await
-    }
-
     async fn read_with_retries(
         &self,
         partition: &PartitionKey,
@@ -306,7 +314,9 @@ impl Directory {
     ) -> Result<Known, StoreError> {
         let Dated { value, server_secs } =
             self.context.record_store().get::<CollectionMetadata>(partition).await?;
-        if let Some(Err(contradiction)) = value.as_ref().map(CollectionMetadata::check) {
+        if let Some(Err(contradiction)) =
+            value.as_ref().map(|metadata| metadata.check(self.settings().schema.sort_key_type))
+        {
             let what = format!("the metadata item of {partition:?} is damaged: {contradiction}");
             return Err(StoreError::Corrupt(what));
         }
@@ -333,6 +343,15 @@ pub(super) fn lease_under(
     lease.writing_as(under, directory.now())
 }
 
+impl Stripes {
+    /// Waits until nobody else in this environment reads the collection's metadata.
+    async fn turn(&self, partition: &PartitionKey) -> AsyncMutexGuard<'_, ()> {
+        let hash = xxh64(partition.as_str().as_bytes(), self.seed);
+        let stripes = u64::try_from(STRIPES).unwrap_or(1);
+        self.locks[usize::try_from(hash % stripes).unwrap_or(0)].lock().await
+    }
+}
+
 impl Held {
     /// What may be acted on, if anything: on its own lease, or on this one of the root if that counts no change.
     fn under(&self, root: &DirectoryItem, lease: Lease, now: Moment) -> Option<Known> {
@@ -347,6 +366,12 @@ impl Held {
 }
 
 impl Known {
+    /// What holds of one item of the collection.
+    #[must_use]
+    pub(crate) fn at(self, key: &ItemKey) -> Self {
+        Self { metadata: self.metadata.at(&key.sort), ..self }
+    }
+
     /// What holds of a collection that has no metadata.
     fn cold(partition: &PartitionKey, settings: &Settings, lease: Lease) -> Self {
         // What is the system's own lies in one place, which has to be known.

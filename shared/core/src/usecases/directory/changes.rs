@@ -6,13 +6,16 @@ use std::time::Duration;
 
 use dynashard_keys::{PartitionKey, ShardCount};
 
+use crate::model::contradiction::Contradiction;
 use crate::model::directory_item::DirectoryItem;
+use crate::model::epochs::Extent;
 use crate::model::error::{Code, Error};
 use crate::model::grant::{Counted, Grant};
 use crate::model::lease::{Deadline, Lease, Moment};
-use crate::model::metadata::{CollectionMetadata, Contradiction};
+use crate::model::metadata::{CollectionMetadata, Phase};
 use crate::model::reshard::{Job, ServerTime};
 use crate::model::segment::{KeyHash, Segment};
+use crate::model::transitions::Next;
 use crate::model::version::Generation;
 use crate::ports::{Change, Dated, StoreError};
 use crate::usecases::directory::cache::{Directory, Known, lease_under};
@@ -66,7 +69,7 @@ impl<'a> Changes<'a> {
         Self { directory }
     }
 
-    /// Publishes `forward` to `target`, with the job of the change. Whether the collection may change
+    /// Publishes `forward` to `target` of this extent, with the job of the change. Whether the collection may change
     /// at all was decided before.
     ///
     /// Beginning waits until the last change was seen closed T' ago: by DynamoDB's clock, as its job
@@ -75,21 +78,29 @@ impl<'a> Changes<'a> {
     pub(crate) async fn begin(
         self,
         seen: &CollectionMetadata,
-        target: ShardCount,
+        (extent, target): (&Extent, ShardCount),
         planned: Option<&Job>,
         deadline: Deadline,
     ) -> Result<BeginOutcome, Error> {
+        if seen.phase != Phase::Stable {
+            return Ok(BeginOutcome::Running);
+        }
         // What a controller continues was decided before. And what has grown may always become plain again.
-        if planned.is_none() && target > seen.number_of_shards {
+        let least = seen.epochs.older.iter().map(|epoch| epoch.count);
+        let least = least.fold(seen.number_of_shards, ShardCount::min);
+        if planned.is_none() && target > least {
             self.check_allowed(&seen.partition)?;
         }
         let now_secs = self.directory.lease().epoch_secs();
         if !seen.is_enlisted() {
-            let next = seen.enlisted(now_secs).with_forward(target, now_secs);
+            let begun = Next::after(&seen.enlisted(now_secs), now_secs).begun(extent, target);
+            let Some(next) = begun else { return Ok(BeginOutcome::Overtaken) };
             let job = Job::new(&next, None, now_secs);
             return self.enlist(next, job, deadline).await;
         }
-        let next = seen.with_forward(target, now_secs);
+        let Some(next) = Next::after(seen, now_secs).begun(extent, target) else {
+            return Ok(BeginOutcome::Overtaken);
+        };
         let (before, now) = self.directory.records().job(&seen.partition, deadline).await?;
         if planned.is_some() && planned != before.as_ref() {
             return Ok(BeginOutcome::Overtaken);
@@ -266,7 +277,8 @@ impl<'a> Changes<'a> {
         job: &Job,
         deadline: Deadline,
     ) -> Result<Known, StoreError> {
-        let next = seen.without_cleanup(job.items_moved, self.directory.lease().epoch_secs());
+        let next =
+            Next::after(seen, self.directory.lease().epoch_secs()).cleared_up(job.items_moved);
         let removal = Change::of_job(&job.partition, Some(job), None);
         self.publish(seen, next, Some(removal), deadline).await
     }

@@ -18,8 +18,8 @@ use crate::usecases::retry::refusal;
 const AT_A_TIME: usize = 16;
 
 impl PinnedSettings<'_> {
-    /// Has segments list the collections that the directory item lists itself (protocol: "The directory"). Functions that know
-    /// only the format before do nothing from then on. May be begun again wherever it was interrupted, and by several at once.
+    /// Brings what is stored to the newest format: segments list the collections that the directory item lists itself (protocol: "The
+    /// directory"), and collections may have epochs. Functions that know only a format before do nothing from then on. May be begun again wherever it was interrupted, and by several at once.
     pub async fn convert(
         self,
         catalog: &dyn CollectionCatalog,
@@ -27,7 +27,7 @@ impl PinnedSettings<'_> {
     ) -> Result<Pinned, Error> {
         let (context, records) = (self.context(), Records::of(self.context()));
         let mut attempts = context.attempts(deadline);
-        let mut listed = BTreeSet::new();
+        let (mut listed, mut is_converted) = (BTreeSet::new(), false);
         loop {
             let read = || context.record_store().get::<DirectoryItem>(&());
             let why = "the directory could not be read in time";
@@ -35,14 +35,23 @@ impl PinnedSettings<'_> {
             let seen = value.unwrap_or_default();
             let pinned = seen.pinned.as_ref().ok_or_else(nothing_is_pinned)?;
             pinned.check_format()?;
-            if pinned.has_segments() {
+            if pinned.has_epochs() {
+                if is_converted {
+                    // Who knows only a format before may act for so long on what it has read.
+                    context.clock().sleep(pinned.waits().leases_end * 2).await;
+                }
                 return Ok(pinned.clone());
             }
-            // Whatever the item knows of shows by then. Whoever enlists another collection meanwhile changes the item.
-            context.clock().sleep(pinned.waits().visible()).await;
-            self.list_in_segments(catalog, &mut listed, deadline).await?;
-            let groups = listed.iter().map(|hash: &KeyHash| hash.segment().group()).collect();
-            let next = seen.converted(groups).ok_or_else(nothing_is_pinned)?;
+            is_converted = true;
+            let next = if pinned.has_segments() {
+                seen.with_pinned(pinned.clone().converted())
+            } else {
+                // Whatever the item knows of shows by then. Whoever enlists another collection meanwhile changes the item.
+                context.clock().sleep(pinned.waits().visible()).await;
+                self.list_in_segments(catalog, &mut listed, deadline).await?;
+                let groups = listed.iter().map(|hash: &KeyHash| hash.segment().group()).collect();
+                seen.converted(groups).ok_or_else(nothing_is_pinned)?
+            };
             match records.commit(&[Change::of_directory(&seen, next)], deadline).await {
                 // The next read shows what has become of it.
                 Ok(_) | Err(StoreError::OutcomeUnknown(_)) => {}

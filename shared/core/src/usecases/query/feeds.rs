@@ -14,7 +14,7 @@ use crate::usecases::directory::{Directory, Known};
 use crate::usecases::fan_out::fan_out_each;
 use crate::usecases::query::cursor::Position;
 use crate::usecases::query::page::{PageBudget, PageRead};
-use crate::usecases::query::{MAX_LIMIT, NoPage, Query, renewed};
+use crate::usecases::query::{MAX_LIMIT, NoPage, Query};
 
 /// How often a page of one shard is asked for, which takes some 6 seconds with the standard back-off. A
 /// shard that does not answer for longer is a matter for the caller, and should not keep the other shards'
@@ -150,7 +150,7 @@ pub(super) async fn read_feeds(
     let missing = fan_out_each(requests, |(ask, shard_page, answered)| {
         reading.page.pay(Cost::of_page(&shard_page));
         if reading.known.lease.is_live(answered) {
-            take(ask, shard_page, reading)
+            take(ask, reading.admit(shard_page), reading)
         } else {
             overdue = true;
             Ok(())
@@ -158,7 +158,7 @@ pub(super) async fn read_feeds(
     });
     let missing = missing.await?;
     if overdue {
-        match renewed(directory, &reading.known, deadline).await {
+        match reading.renewed(directory).await {
             Ok(fresh) => reading.known = fresh,
             Err(NoPage::Failed(error)) if error.is_passing() => {
                 return Ok(missing.or(Some(error)));

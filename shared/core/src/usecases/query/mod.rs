@@ -5,6 +5,7 @@
 //! error that names the shards that are missing.
 
 pub mod cursor;
+mod epochs;
 pub(crate) mod feeds;
 mod moving;
 mod ordered;
@@ -17,10 +18,10 @@ use dynashard_keys::{PartitionKey, SortKey, SortKeyType};
 use crate::model::error::{Code, Error};
 use crate::model::fields::Fields;
 use crate::model::lease::Deadline;
-use crate::model::metadata::Reshard;
 use crate::ports::{Consistency, SortRange};
 use crate::usecases::directory::{Directory, Known};
 use crate::usecases::query::cursor::Cursor;
+use crate::usecases::query::epochs::page_of_epochs;
 use crate::usecases::query::moving::moving_page;
 use crate::usecases::query::ordered::ordered_page;
 use crate::usecases::query::page::PageRead;
@@ -127,23 +128,6 @@ impl From<Error> for NoPage {
     }
 }
 
-/// The reshard that moves items while the page is read, and where the page begins. All strategies
-/// read it in order then, so that one watermark says how far they have come.
-fn moving_from(
-    cursor: Option<&Cursor>,
-    known: &Known,
-) -> Result<Option<(Reshard, Option<SortKey>)>, Error> {
-    let Some(reshard) = known.metadata.reshard() else {
-        return Ok(None);
-    };
-    let start = match cursor {
-        None => None,
-        Some(Cursor::Watermark(key)) => Some(key.clone()),
-        Some(Cursor::Positions { .. }) => return Err(expired()),
-    };
-    Ok(Some((reshard, start)))
-}
-
 /// A cursor of positions is good for the layout that it was made under.
 fn expired() -> Error {
     Error::new(
@@ -163,12 +147,11 @@ pub(crate) async fn read_page(
     let mut attempts = directory.attempts(deadline);
     loop {
         let known = directory.find(&query.partition, deadline).await?;
-        let moving = moving_from(cursor, &known)?;
-        let reading = PageRead::new(query, budget, known, deadline);
-        let page = match (moving, query.strategy) {
-            (Some((reshard, start)), _) => moving_page(directory, reading, reshard, start).await,
-            (None, Strategy::Ordered) => ordered_page(directory, reading, cursor).await,
-            (None, _) => unordered_page(directory, reading, cursor).await,
+        let page = if known.metadata.epochs.is_one() {
+            page_of_one(directory, query, cursor, budget, known, deadline).await
+        } else {
+            let start = watermark(cursor)?;
+            page_of_epochs(directory, query, start, budget, known, deadline).await
         };
         match page {
             Ok(page) => return Ok(page),
@@ -178,6 +161,50 @@ pub(crate) async fn read_page(
                 attempts.refresh().await?;
             }
         }
+    }
+}
+
+/// Reads a page of a collection that is one epoch.
+async fn page_of_one(
+    directory: &Directory,
+    query: &Query,
+    cursor: Option<&Cursor>,
+    budget: PageBudget<'_>,
+    known: Known,
+    deadline: Deadline,
+) -> Result<QueryPage, NoPage> {
+    let moves = known.metadata.reshard().is_some();
+    let strong = moves.then(|| Query { consistency: Consistency::Strong, ..query.clone() });
+    let mut reading = PageRead::new(strong.as_ref().unwrap_or(query), budget, known, deadline);
+    let next = if moves || query.strategy == Strategy::Ordered {
+        page_in_order(directory, &mut reading, cursor).await
+    } else {
+        unordered_page(directory, &mut reading, cursor).await
+    };
+    Ok(reading.finish(query, next?))
+}
+
+/// Reads a page in order, of one epoch. All strategies read so while items move, so that one watermark says how far they have come.
+async fn page_in_order(
+    directory: &Directory,
+    reading: &mut PageRead<'_>,
+    cursor: Option<&Cursor>,
+) -> Result<Option<Cursor>, NoPage> {
+    match reading.known.metadata.reshard() {
+        Some(reshard) => {
+            let start = watermark(cursor)?;
+            moving_page(directory, reading, reshard, start).await
+        }
+        None => ordered_page(directory, reading, cursor).await,
+    }
+}
+
+/// Where a query goes on that is read in order.
+fn watermark(cursor: Option<&Cursor>) -> Result<Option<SortKey>, Error> {
+    match cursor {
+        None => Ok(None),
+        Some(Cursor::Watermark(key)) => Ok(Some(key.clone())),
+        Some(Cursor::Positions { .. }) => Err(expired()),
     }
 }
 

@@ -7,15 +7,15 @@ use dynashard_keys::{ItemKey, ShardId, SortKey};
 use crate::model::error::Error;
 use crate::model::item::StoredItem;
 use crate::model::metadata::Reshard;
-use crate::ports::{Consistency, ShardPage};
+use crate::ports::ShardPage;
 use crate::usecases::cost::Cost;
 use crate::usecases::directory::{Directory, Known};
 use crate::usecases::fan_out::fan_out_each;
 use crate::usecases::query::cursor::{Cursor, Position};
 use crate::usecases::query::feeds::shard_page;
 use crate::usecases::query::ordered::{SELDOM_DRY, feed_limit, feed_limit_within};
-use crate::usecases::query::page::{PageBudget, PageRead, QueryPage};
-use crate::usecases::query::{MAX_LIMIT, NoPage, Query, renewed};
+use crate::usecases::query::page::{PageBudget, PageRead};
+use crate::usecases::query::{MAX_LIMIT, NoPage, Query};
 use crate::usecases::read::{Lookup, is_marker_of};
 
 /// What one window of the sort keys holds: everything behind the watermark of the last one, up to
@@ -110,7 +110,7 @@ struct Wave {
     held: usize,
 }
 
-/// Reads a page while a reshard moves items (protocol: "Queries").
+/// Reads a page while a reshard moves items, by a query that is strongly consistent (protocol: "Queries").
 ///
 /// It goes window by window: the destinations first, then the sources, both from the same sort key,
 /// and only what all have covered counts. What a source still has then, nothing had replaced when
@@ -120,12 +120,10 @@ struct Wave {
 /// has to move.
 pub(super) async fn moving_page(
     directory: &Directory,
-    reading: PageRead<'_>,
+    reading: &mut PageRead<'_>,
     reshard: Reshard,
     start: Option<SortKey>,
-) -> Result<QueryPage, NoPage> {
-    let query = &Query { consistency: Consistency::Strong, ..reading.query.clone() };
-    let mut reading = PageRead { query, ..reading };
+) -> Result<Option<Cursor>, NoPage> {
     let mut watermark = start.clone();
     let (mut grown, mut widest) = (0, most());
     let more = 'page: loop {
@@ -135,12 +133,12 @@ pub(super) async fn moving_page(
         let renewed = if reading.known.lease.is_fresh(began) {
             Ok(reading.known.clone())
         } else {
-            renewed(directory, &reading.known, reading.deadline).await
+            reading.renewed(directory).await
         };
         let window = match renewed {
             Ok(renewed) => {
                 reading.known = renewed;
-                read_window(directory, &mut reading, reshard, watermark.as_ref(), limits).await
+                read_window(directory, reading, reshard, watermark.as_ref(), limits).await
             }
             Err(abandon) => Err(abandon),
         };
@@ -166,7 +164,7 @@ pub(super) async fn moving_page(
         let is_little = items.len() < room.div_ceil(2);
         grown = if is_little { limits.largest().saturating_mul(2) } else { 0 };
         let mut items = items.into_iter().collect::<Vec<_>>();
-        if !query.ascending {
+        if !reading.query.ascending {
             items.reverse();
         }
         let page = &mut reading.page;
@@ -186,8 +184,8 @@ pub(super) async fn moving_page(
             break true;
         }
     };
-    let cursor = watermark.filter(|_| more).map(Cursor::Watermark);
-    Ok(reading.finish(cursor))
+    let last = watermark.or_else(|| reading.page.last().cloned());
+    Ok(last.filter(|_| more).map(Cursor::Watermark))
 }
 
 async fn read_window(
@@ -324,6 +322,7 @@ async fn read_wave(
     let mut wave = Wave::default();
     let missing = fan_out_each(requests.collect::<Vec<_>>(), |(shard, page)| {
         reading.page.pay(Cost::of_page(&page));
+        let page = reading.admit(page);
         if page.items.iter().any(|(_, item)| item.generation > generation) {
             return Err(NoPage::Redo);
         }

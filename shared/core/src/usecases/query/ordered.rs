@@ -11,7 +11,7 @@ use crate::usecases::directory::{Directory, Known};
 use crate::usecases::query::NoPage;
 use crate::usecases::query::cursor::{Cursor, Position};
 use crate::usecases::query::feeds::{Ask, Buffered, Feed, read_feeds};
-use crate::usecases::query::page::{Page, PageRead, QueryPage};
+use crate::usecases::query::page::{Page, PageRead};
 
 /// How many items to ask each of `feeds` shards for, to merge a page of `wanted`.
 ///
@@ -273,9 +273,9 @@ impl Frontier {
 /// returned is exactly what a single shard would have returned, however the shards' pages fall.
 pub(super) async fn ordered_page(
     directory: &Directory,
-    mut reading: PageRead<'_>,
+    reading: &mut PageRead<'_>,
     cursor: Option<&Cursor>,
-) -> Result<QueryPage, NoPage> {
+) -> Result<Option<Cursor>, NoPage> {
     let mut merge = Merge::open(cursor, &reading.known, reading.query.ascending);
     let start = merge.watermark.clone();
     let mut missing = None::<Error>;
@@ -293,11 +293,12 @@ pub(super) async fn ordered_page(
         let take = |ask: &Ask, shard_page, reading: &PageRead<'_>| {
             merge.take(ask, shard_page, &reading.known, &reading.page)
         };
-        missing = read_feeds(directory, &asks, &mut reading, take).await?;
+        missing = read_feeds(directory, &asks, reading, take).await?;
     }
     let more = !merge.is_done();
-    let cursor = merge.watermark.filter(|_| more).map(Cursor::Watermark);
-    Ok(reading.finish(cursor))
+    // Where not even the first item has fitted beside those of the epoch before, the page goes on behind those.
+    let last = merge.watermark.or_else(|| reading.page.last().cloned());
+    Ok(last.filter(|_| more).map(Cursor::Watermark))
 }
 
 #[cfg(test)]

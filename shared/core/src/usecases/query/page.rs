@@ -1,15 +1,19 @@
 //! A page of a collection, and how large it may grow.
 
 use std::fmt;
+use std::sync::Arc;
 
 use dynashard_keys::{ShardCount, SortKey};
 
+use crate::model::epochs::Interval;
 use crate::model::item::StoredItem;
 use crate::model::lease::Deadline;
+use crate::model::metadata::CollectionMetadata;
+use crate::ports::ShardPage;
 use crate::usecases::cost::Cost;
-use crate::usecases::directory::Known;
-use crate::usecases::query::Query;
+use crate::usecases::directory::{Directory, Known};
 use crate::usecases::query::cursor::Cursor;
+use crate::usecases::query::{NoPage, Query, renewed};
 
 /// What the items of a page take at most, in bytes. So its body stays below 5 MB with a cursor that holds a sort key of
 /// 1,024 bytes for each of 256 shards, and its answer below the 6 MB of Lambda's.
@@ -71,8 +75,12 @@ impl<K> fmt::Debug for PageBudget<'_, K> {
 pub(super) struct PageRead<'a> {
     pub(super) query: &'a Query,
     pub(super) deadline: Deadline,
-    /// Renewed, under the same layout, when its lease ends.
+    /// Renewed, under the same layout, when its lease ends. Of a collection with several epochs what holds of the one that is read.
     pub(super) known: Known,
+    /// The metadata of all epochs.
+    whole: Arc<CollectionMetadata>,
+    /// The sort keys of the epoch.
+    pub(super) within: Interval,
     pub(super) page: Page<'a>,
 }
 
@@ -83,13 +91,39 @@ impl<'a> PageRead<'a> {
         known: Known,
         deadline: Deadline,
     ) -> Self {
-        Self { query, deadline, known, page: Page::new(query.limit, budget) }
+        let whole = Arc::clone(&known.metadata);
+        let (within, page) = (Interval::default(), Page::new(query.limit, budget));
+        Self { query, deadline, known, whole, within, page }
     }
 
-    pub(super) fn finish(self, cursor: Option<Cursor>) -> QueryPage {
+    /// This page, while it is read of one epoch by this query of it.
+    pub(super) fn of_epoch(self, epoch: Option<usize>, query: &'a Query) -> Self {
+        let metadata = Arc::new(self.whole.of_epoch(epoch));
+        let within = self.whole.epochs.interval(epoch);
+        Self { query, known: Known { metadata, ..self.known }, within, ..self }
+    }
+
+    /// Metadata that may still be acted on and says what it has said, or a reason to begin again.
+    pub(super) async fn renewed(&self, directory: &Directory) -> Result<Known, NoPage> {
+        let whole = Known { metadata: Arc::clone(&self.whole), ..self.known.clone() };
+        let fresh = renewed(directory, &whole, self.deadline).await?;
+        Ok(Known { lease: fresh.lease, ..self.known.clone() })
+    }
+
+    /// What an answer of a shard has of the sort keys that are read: a boundary belongs to one epoch alone. One that ends there has
+    /// come to the end of the epoch, and has not covered the boundary.
+    pub(super) fn admit(&self, mut page: ShardPage) -> ShardPage {
+        if !self.within.is_all() {
+            page.items.retain(|(sort, _)| self.within.contains(sort));
+            page.next = page.next.filter(|next| self.within.contains(next));
+        }
+        page
+    }
+
+    pub(super) fn finish(self, query: &Query, cursor: Option<Cursor>) -> QueryPage {
         let Cost { items_read, consumed_rcu, .. } = self.page.cost;
-        let cursor = cursor.map(|cursor| cursor.encode(self.query));
-        let shards = self.known.metadata.layout().readable;
+        let cursor = cursor.map(|cursor| cursor.encode(query));
+        let shards = self.whole.widest();
         QueryPage { items: self.page.items, cursor, shards, items_read, consumed_rcu }
     }
 }
@@ -107,6 +141,11 @@ impl<'a> Page<'a> {
     pub(super) fn new(limit: u32, budget: PageBudget<'a>) -> Self {
         let limit = usize::try_from(limit).unwrap_or(usize::MAX);
         Self { items: Vec::new(), limit, bytes: 0, budget, cost: Cost::default() }
+    }
+
+    /// The sort key of the last item so far.
+    pub(super) fn last(&self) -> Option<&SortKey> {
+        self.items.last().map(|(sort, _)| sort)
     }
 
     /// The items so far.

@@ -9,7 +9,7 @@ use crate::usecases::directory::{Directory, Known};
 use crate::usecases::fan_out::FAN_OUT;
 use crate::usecases::query::cursor::{Cursor, Position};
 use crate::usecases::query::feeds::{Ask, Buffered, Feed, read_feeds};
-use crate::usecases::query::page::{Page, PageRead, QueryPage};
+use crate::usecases::query::page::{Page, PageRead};
 use crate::usecases::query::strategy::Strategy;
 use crate::usecases::query::{MAX_OPEN_SHARDS, NoPage};
 
@@ -120,9 +120,9 @@ type Returned = HashSet<SortKey>;
 /// [`FAN_OUT`] answers are held beside it.
 pub(super) async fn unordered_page(
     directory: &Directory,
-    mut reading: PageRead<'_>,
+    reading: &mut PageRead<'_>,
     cursor: Option<&Cursor>,
-) -> Result<QueryPage, NoPage> {
+) -> Result<Option<Cursor>, NoPage> {
     let strategy = reading.query.strategy;
     let mut feeds = Feeds::open(cursor, &reading.known)?;
     let mut seen = Returned::new();
@@ -137,7 +137,7 @@ pub(super) async fn unordered_page(
             feed.take(shard_page, ask.limit, &reading.known, reading.page.budget())?;
             Ok(())
         };
-        let missing = read_feeds(directory, &asks, &mut reading, take).await?;
+        let missing = read_feeds(directory, &asks, reading, take).await?;
         let fitted = feeds.collect(&asks, &mut reading.page, &mut seen);
         let moved = asks.iter().any(|ask| feeds.feeds[ask.feed].next != ask.from);
         has_moved |= moved;
@@ -152,6 +152,5 @@ pub(super) async fn unordered_page(
             None => {}
         }
     }
-    let cursor = feeds.cursor(&reading.known);
-    Ok(reading.finish(cursor))
+    Ok(feeds.cursor(&reading.known))
 }

@@ -9,10 +9,12 @@ use futures_util::future::join_all;
 use crate::decide::next_step::{NextStep, Observation, next_step};
 use crate::decide::turn::{Turn, Worker};
 use crate::decide::work::Work;
+use crate::model::epochs::Extent;
 use crate::model::error::{Code, Error, Kind};
 use crate::model::lease::{Deadline, Moment};
 use crate::model::metadata::CollectionMetadata;
 use crate::model::reshard::{Job, ServerTime};
+use crate::model::transitions::Next;
 use crate::ports::StoreError;
 use crate::usecases::directory::{BeginOutcome, Changes, Known};
 use crate::usecases::rebalance::rebalancer::{
@@ -168,7 +170,9 @@ impl Rebalancer {
                 let forward_seen = Some(announced.unwrap_or(at));
                 save_job(&self.directory, job, Job { forward_seen, ..job.clone() }, deadline).await
             }
-            NextStep::Move => self.publish(metadata, metadata.with_move(now_secs), deadline).await,
+            NextStep::Move => {
+                self.publish(metadata, Next::after(metadata, now_secs).moving(), deadline).await
+            }
             NextStep::NoteMove(at, old_requests) => {
                 let (move_seen, old_requests) = (Some(at), Some(old_requests));
                 let noted = Job { move_seen, old_requests, ..job.clone() };
@@ -200,7 +204,12 @@ impl Rebalancer {
             }
             NextStep::Close => {
                 self.check_dates(job, deadline).await?;
-                self.publish(metadata, metadata.with_close(now_secs), deadline).await
+                self.publish(
+                    metadata,
+                    Next::after(metadata, now_secs).closed(job.then.is_some()),
+                    deadline,
+                )
+                .await
             }
             NextStep::NoteClosed(at) => {
                 let next = Job { closed_seen: Some(at), ..job.with_scan(job.closing, at) };
@@ -306,12 +315,16 @@ impl Rebalancer {
         job: &Job,
         deadline: Deadline,
     ) -> Result<StepOutcome, Error> {
-        let target = job.then.filter(|target| *target != metadata.number_of_shards);
+        let changed = metadata.epochs.changing;
+        let present = metadata.epochs.count_of(changed, metadata.number_of_shards);
+        let target = job.then.filter(|target| *target != present);
         let Some(target) = target else {
             return save_job(&self.directory, job, Job { then: None, ..job.clone() }, deadline)
                 .await;
         };
-        match Changes::of(&self.directory).begin(metadata, target, Some(job), deadline).await {
+        let extent = changed.map_or(Extent::Newest, Extent::Older);
+        let change = (&extent, target);
+        match Changes::of(&self.directory).begin(metadata, change, Some(job), deadline).await {
             Ok(BeginOutcome::Begun(_)) => Ok(StepOutcome::Done),
             Ok(BeginOutcome::Running | BeginOutcome::TooSoon { .. } | BeginOutcome::Overtaken) => {
                 Ok(StepOutcome::Retry)

@@ -11,6 +11,7 @@ use futures_util::stream::StreamExt;
 use crate::decide::pace::{Units, most_of_reads};
 use crate::decide::turn::Source;
 use crate::decide::work::Work;
+use crate::model::epochs::Interval;
 use crate::model::error::Error;
 use crate::model::fields::Fields;
 use crate::model::item::StoredItem;
@@ -308,7 +309,8 @@ impl Mover<'_> {
         limit: u32,
     ) -> Result<ShardPage, Stopped> {
         let query = ShardQuery {
-            after: after.cloned(),
+            // The interval begins behind a key that belongs to another epoch.
+            after: after.or(self.interval().after.as_ref()).cloned(),
             limit,
             fields: match self.work {
                 Work::Move(_) => None,
@@ -350,12 +352,20 @@ impl Mover<'_> {
         }
     }
 
+    /// The sort keys that it goes through.
+    fn interval(&self) -> &Interval {
+        match self.work {
+            Work::Move(_) => &self.job.within,
+            Work::RemoveMarkers(_) => &self.job.marked_within,
+        }
+    }
+
     /// A page of a shard from its start, without what its items hold.
     fn keys_of(&self, At { seen, shard, .. }: At<'_>) -> ShardQuery {
         let separator = self.directory.settings().schema.separator;
         ShardQuery {
             partition: seen.metadata.partition.at(shard, seen.metadata.placement, separator),
-            range: SortRange::All,
+            range: SortRange::All.within(self.interval()).unwrap_or_default(),
             ascending: true,
             after: None,
             limit: PAGE,

@@ -43,7 +43,7 @@ pub(super) async fn send_put(
 /// That it does not find it proves nothing.
 async fn finds(operation: &mut Operation<'_>, version: Version, shard: ShardId) -> bool {
     let (directory, items) = (&operation.context.directory, operation.context.items());
-    let Ok(known) = directory.find(&operation.key.partition, operation.deadline).await else {
+    let Ok(known) = directory.find_item(operation.key, operation.deadline).await else {
         return false;
     };
     let metadata = &known.metadata;

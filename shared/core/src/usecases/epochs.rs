@@ -1,0 +1,267 @@
+//! Whether a collection may get another epoch, and where it is to begin (protocol: "Epochs").
+
+use std::time::Duration;
+
+use dynashard_keys::SortKey;
+use futures_util::future::join;
+
+use crate::decide::epochs::{behind_items, behind_writes, descends};
+use crate::model::decision::CountChange;
+use crate::model::epochs::{Epochs, Extent, Interval};
+use crate::model::error::{Code, Error};
+use crate::model::fields::Fields;
+use crate::model::lease::Deadline;
+use crate::model::metadata::CollectionMetadata;
+use crate::model::pinned::Pinned;
+use crate::ports::{Consistency, SortRange};
+use crate::usecases::directory::Directory;
+use crate::usecases::main_table::has_local_indexes;
+use crate::usecases::query::cursor::Cursor;
+use crate::usecases::query::{MAX_LIMIT, PageBudget, Query, read_page};
+
+/// So many of the newest items tell where an epoch is to begin.
+const NEWEST: u32 = 30;
+
+/// The most items that a boundary by the last writes may have behind it: those were written in the last seconds, if sort keys grow.
+const MOST_BEHIND: u64 = 2_000;
+
+/// What a page of 1 MB counts for at least, however large its items are.
+const ITEMS_OF_A_PAGE: u64 = 1_000;
+
+/// Whoever decides has a second. What is not counted by then is not known.
+const COUNTED_WITHIN: Duration = Duration::from_millis(400);
+
+/// Whoever does not know whether sort keys grow lets others go first.
+const OTHERS_FIRST: Duration = Duration::from_millis(250);
+
+/// Refuses an epoch that cannot be, or that would begin in the past.
+pub(crate) async fn check(
+    directory: &Directory,
+    metadata: &CollectionMetadata,
+    boundary: &SortKey,
+    deadline: Deadline,
+) -> Result<(), Error> {
+    let Epochs { older, .. } = &metadata.epochs;
+    let refused = |code, why: String| Err(Error::new(code, why));
+    if !metadata.placement.is_calculated() {
+        let why =
+            "a collection whose items are placed at random has no epochs: its growth moves nothing";
+        return refused(Code::EpochsNotPossible, why.to_owned());
+    }
+    let newest = older.last().map(|last| &last.boundary);
+    if let Some(newest) = newest.filter(|newest| !metadata.epochs.is_newer(boundary, newest)) {
+        let why = format!(
+            "{:?} lies in an older epoch, and the newest begins behind {:?}",
+            boundary.to_string(),
+            newest.to_string()
+        );
+        return refused(Code::BadParameter, why);
+    }
+    if older.len() + 1 >= Epochs::MAX {
+        let most = Epochs::MAX;
+        let why = format!(
+            "the collection has {most} epochs, the most there may be: `dynashard scale --whole` merges them"
+        );
+        return refused(Code::EpochsNotPossible, why);
+    }
+    let root = directory.lease().last();
+    if !root.is_some_and(|root| root.pinned.as_ref().is_some_and(Pinned::has_epochs)) {
+        let why = "functions of an earlier version, which know no epochs, may run beside this one: when none are left, run \
+                   `dynashard settings --convert-directory`";
+        return refused(Code::EpochsNotPossible, why.to_owned());
+    }
+    if has_local_indexes(directory.context(), deadline).await? {
+        let why = "the table has local secondary indexes, which bound a shard to 10 GB: what lies in the older shards would never \
+                   leave them";
+        return refused(Code::EpochsNotPossible, why.to_owned());
+    }
+    Ok(())
+}
+
+/// What of a collection a change is to be about that was decided on for one of its epochs, an older one or `None` for the newest.
+/// `written` are the sort keys of the last writes, oldest first, as far as they are known.
+///
+/// Where sort keys grow, what the newest epoch is to get, what lies behind the last writes gets, or behind the newest items if none
+/// are known. An operator or an earlier decision has told which way they grow, or else it is found out.
+pub(crate) async fn extent_of(
+    directory: &Directory,
+    metadata: &CollectionMetadata,
+    (epoch, action): (Option<usize>, CountChange),
+    written: &[SortKey],
+    deadline: Deadline,
+) -> Extent {
+    if let Some(older) = epoch {
+        return Extent::Older(older);
+    }
+    let epochs = &metadata.epochs;
+    let extent = match action {
+        CountChange::Grow(_) if epochs.is_one() || !written.is_empty() => {
+            let now = directory.now();
+            let counted_by = Deadline::after(now, COUNTED_WITHIN.min(deadline.remaining(now)));
+            match behind_last(directory, metadata, written, counted_by).await {
+                LastWrites::GoTo(extent) => Some(extent),
+                LastWrites::GoAnywhere => None,
+                LastWrites::AreNotKnown => {
+                    directory.clock().sleep(OTHERS_FIRST).await;
+                    None
+                }
+            }
+        }
+        CountChange::Shrink(_) if epochs.shrinks_in_place() => None,
+        CountChange::Grow(_) | CountChange::Shrink(_) => {
+            behind_newest(directory, metadata, deadline).await
+        }
+        CountChange::TurnRound(_) | CountChange::None => None,
+    };
+    // Without an epoch the change is the same, and dearer.
+    extent.unwrap_or_default()
+}
+
+/// Where the last writes to a collection went.
+enum LastWrites {
+    /// Nearly all of them behind nearly all that there is.
+    GoTo(Extent),
+    /// Not so, or there is little, or the collection cannot have another epoch.
+    GoAnywhere,
+    /// Too few are known, or what there is could not be counted in time.
+    AreNotKnown,
+}
+
+/// Whether what lies behind the last writes is next to nothing, and what lies in front of them so much that to move it costs far more
+/// than to ask.
+///
+/// A load that goes over its keys again and again looks like a log until it begins anew, and would then wait for the close of this
+/// change. Until a collection is large the load that made it may be in its first round, and to move it takes seconds.
+async fn behind_last(
+    directory: &Directory,
+    metadata: &CollectionMetadata,
+    written: &[SortKey],
+    deadline: Deadline,
+) -> LastWrites {
+    if !metadata.placement.is_calculated() || written.is_empty() {
+        return LastWrites::GoAnywhere;
+    }
+    let epochs = &metadata.epochs;
+    let least = if epochs.is_one() { Epochs::LEAST_ITEMS_BEFORE_FIRST } else { Epochs::FEW_ITEMS };
+    let Some(boundary) = behind_writes(written, epochs.descending) else {
+        return LastWrites::AreNotKnown;
+    };
+    let way = descends(written);
+    let (Some(descending), true) = (way, epochs.is_one() || way == Some(epochs.descending)) else {
+        return LastWrites::GoAnywhere;
+    };
+    let boundary = behind_writes(written, descending).unwrap_or(boundary);
+    // What refuses an epoch is asked for less than what would tell whether it pays.
+    match check(directory, metadata, &boundary, deadline).await {
+        Ok(()) => {}
+        Err(error) if error.is_passing() => return LastWrites::AreNotKnown,
+        Err(_) => return LastWrites::GoAnywhere,
+    }
+    let Interval { after, until } = epochs.interval(None);
+    let range = match (after, until) {
+        (Some(after), _) => SortRange::From(after),
+        (_, Some(until)) => SortRange::To(until),
+        (None, None) => SortRange::All,
+    };
+    let count = |is_newer: bool, enough| {
+        let ascending = is_newer != descending;
+        let query = keys_of(metadata, range.clone(), ascending);
+        count_up_to(directory, query, Some(boundary.clone()), enough, deadline)
+    };
+    match join(count(true, MOST_BEHIND + 1), count(false, least)).await {
+        (Some(behind), Some(before)) if behind <= MOST_BEHIND && before >= least => {
+            LastWrites::GoTo(Extent::Behind { boundary, descending })
+        }
+        (Some(_), Some(_)) => LastWrites::GoAnywhere,
+        _ => LastWrites::AreNotKnown,
+    }
+}
+
+/// The sort keys of the items in a range, by pages.
+fn keys_of(metadata: &CollectionMetadata, range: SortRange, ascending: bool) -> Query {
+    let fields = Some(Fields::none());
+    Query { range, ascending, fields, limit: MAX_LIMIT, ..Query::all(metadata.partition.clone()) }
+}
+
+/// The oldest epoch that has next to no items, as an index into the older ones: what was in it may have expired.
+pub(crate) async fn with_few_items(
+    directory: &Directory,
+    metadata: &CollectionMetadata,
+    deadline: Deadline,
+) -> Option<usize> {
+    for at in 0..metadata.epochs.older.len() {
+        let items = count_of(directory, metadata, at, Epochs::FEW_ITEMS, deadline).await?;
+        if items < Epochs::FEW_ITEMS {
+            return Some(at);
+        }
+    }
+    None
+}
+
+/// Whether an older epoch has so few items that growth may wait while they move.
+pub(crate) async fn is_soon_moved(
+    directory: &Directory,
+    metadata: &CollectionMetadata,
+    at: usize,
+    deadline: Deadline,
+) -> bool {
+    let most = Epochs::MOST_ITEMS_JOINED;
+    let items = count_of(directory, metadata, at, most + 1, deadline).await;
+    items.is_some_and(|items| items <= most)
+}
+
+/// Counts the items of an older epoch, until there are enough.
+async fn count_of(
+    directory: &Directory,
+    metadata: &CollectionMetadata,
+    at: usize,
+    enough: u64,
+    deadline: Deadline,
+) -> Option<u64> {
+    let Interval { after, until } = metadata.epochs.interval(Some(at));
+    let range = until.map_or(SortRange::All, SortRange::To);
+    count_up_to(directory, keys_of(metadata, range, true), after, enough, deadline).await
+}
+
+/// Counts the items of a query, from behind a sort key on where there is one, and stops where there are enough. A page that ends before
+/// its limit is full, and its items count for as many as move for the same units. `None` where they could not be read.
+async fn count_up_to(
+    directory: &Directory,
+    query: Query,
+    behind: Option<SortKey>,
+    enough: u64,
+    deadline: Deadline,
+) -> Option<u64> {
+    let mut found = 0;
+    let mut cursor = behind.map(Cursor::Watermark);
+    loop {
+        let budget = PageBudget::UNLIMITED;
+        let page = read_page(directory, &query, cursor.as_ref(), budget, deadline).await.ok()?;
+        let items = page.items.len() as u64;
+        found += if page.cursor.is_some() { items.max(ITEMS_OF_A_PAGE) } else { items };
+        if found >= enough || page.cursor.is_none() {
+            return Some(found);
+        }
+        cursor = Some(Cursor::Watermark(page.items.last()?.0.clone()));
+    }
+}
+
+/// What lies behind the newest items.
+async fn behind_newest(
+    directory: &Directory,
+    metadata: &CollectionMetadata,
+    deadline: Deadline,
+) -> Option<Extent> {
+    let descending = metadata.epochs.descending;
+    let query = Query {
+        ascending: descending,
+        limit: NEWEST,
+        consistency: Consistency::Strong,
+        ..Query::all(metadata.partition.clone())
+    };
+    let page = read_page(directory, &query, None, PageBudget::UNLIMITED, deadline).await.ok()?;
+    let newest = page.items.into_iter().map(|(sort, _)| sort).collect::<Vec<_>>();
+    let boundary = behind_items(&newest)?;
+    check(directory, metadata, &boundary, deadline).await.ok()?;
+    Some(Extent::Behind { boundary, descending })
+}
