@@ -66,7 +66,7 @@ export const DIAGNOSES = {
   replica: ["Read replica", "A read replica of the table is at a limit of its own."],
   unknown_limit: ["Unknown limit", "DynamoDB does not say which limit is reached."],
   cooled_down: ["Cooled down", "It was asked for far less than its shards take."],
-  many_epochs: ["Many epochs", "An older epoch is joined with its neighbour, so that there is room for more."],
+  many_epochs: ["Many epochs", "An older epoch is merged with its neighbour, so that there is room for more."],
 };
 export const diagnosis = (code) => DIAGNOSES[code]?.[0] ?? code;
 

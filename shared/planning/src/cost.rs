@@ -157,6 +157,12 @@ pub struct Reshard {
     pub usd: f64,
 }
 
+/// The write units that one item takes to move, where it takes so many to write: a transaction that puts it and leaves a marker, and
+/// the removal of the marker.
+pub(crate) const fn units_of_move(units: u64) -> u64 {
+    4 * units + 1
+}
+
 impl Reshard {
     /// A growth from `from` to `to` shards of a collection with so many items, in a table with so many read replicas.
     pub fn of(
@@ -167,10 +173,12 @@ impl Reshard {
         prices: &Prices,
     ) -> Self {
         let moved = items * (1.0 - f64::from(from) / f64::from(to.max(from)));
-        let units = f64::from(write_units_of_item(item_bytes));
+        let units_of_item = write_units_of_item(item_bytes);
+        let units = f64::from(units_of_item);
+        let of_move = float(units_of_move(u64::from(units_of_item)));
         // A replica takes a plain write for each half of the transaction.
         let of_replica = 2.0 * units + 1.0;
-        let write_units = moved * (4.0 * units + 1.0 + f64::from(read_replicas) * of_replica);
+        let write_units = moved * (of_move + f64::from(read_replicas) * of_replica);
         let read_units = 2.0 * items * f64::from(item_bytes) / 4_096.0;
         let per_sec = most_moves_per_sec(&Settings::default(), from, to, 0.0);
         Self {

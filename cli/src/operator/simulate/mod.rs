@@ -14,7 +14,7 @@ use dynashard_planning::cost::Prices;
 use dynashard_planning::figure::{count, number};
 use dynashard_planning::shards;
 use dynashard_planning::simulation::{
-    Capacity, Change, Recording, Run, Scenario, SortKeys, Strategy, units_of_move,
+    Capacity, Change, Recording, Run, Scenario, SortKeys, Strategy,
 };
 use dynashard_planning::table::{DEFAULT_QUOTA, NEW_TABLE};
 use serde::Serialize;
@@ -261,7 +261,7 @@ fn of_the_past(name: &str, run: &Run, units_of_item: u64, prices: &Prices) -> Op
         return None;
     }
     let spared = run.moved_if_whole.saturating_sub(run.moved);
-    let units = float(spared) * float(units_of_move(units_of_item));
+    let units = float(run.spared_write_units(units_of_item));
     Some(format!(
         "{name}: sort keys grow, and {} items stay where they are: {} write units (USD {:.2}) fewer; {} epochs at most, {:.1} shards read for a page",
         count(spared),

@@ -20,7 +20,7 @@ const PRESSING: usize = 28;
 /// A longer boundary would be in every read of the metadata.
 const LONGEST_BOUNDARY: usize = 128;
 
-/// Whether an epoch of a collection is to be joined with a neighbour: there are many, and it rests, as was found when it was decided
+/// Whether an epoch of a collection is to be merged with a neighbour: there are many, and it rests, as was found when it was decided
 /// whether it shrinks. Until that has closed no other change of it can begin.
 pub fn is_merge_due(metadata: &CollectionMetadata, shrinks: &Decision) -> bool {
     let CollectionMetadata { epochs, number_of_shards, min_shards, .. } = metadata;
@@ -45,7 +45,7 @@ pub fn is_merge_due(metadata: &CollectionMetadata, shrinks: &Decision) -> bool {
 /// known to have next to no items.
 ///
 /// Otherwise the one that moves least: an epoch with fewer shards was written less, and one that lies between two of equal counts is
-/// joined with both. Not the oldest, which has all that was there before the first growth.
+/// merged with both. Not the oldest, which has all that was there before the first growth.
 pub fn decide_merge(
     metadata: &CollectionMetadata,
     few: Option<usize>,
@@ -64,8 +64,8 @@ pub fn decide_merge(
         neighbours.clone().into_iter().filter(move |to| *to != from).map(move |to| {
             let (few, many) = (from.min(to).get(), from.max(to).get());
             let moved = f64::from(from.get()) * f64::from(many - few) / f64::from(many);
-            let joins = neighbours.iter().filter(|count| **count == to).count();
-            (if joins == 2 { moved / 2.0 } else { moved }, at, to)
+            let merged = neighbours.iter().filter(|count| **count == to).count();
+            (if merged == 2 { moved / 2.0 } else { moved }, at, to)
         })
     });
     let (_, at, to) = merges.min_by(|(one, ..), (other, ..)| one.total_cmp(other))?;
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn the_epoch_is_joined_that_moves_least() {
+    fn the_epoch_is_merged_that_moves_least() {
         let grow = |n| CountChange::Grow(ShardCount::new(n).expect("a count"));
         let shrink = |n| CountChange::Shrink(ShardCount::new(n).expect("a count"));
         assert_eq!(decided(&[1, 8, 1, 8], 1, None), Some((2, grow(8))), "it lies between two");

@@ -59,7 +59,7 @@ impl Epochs {
     /// The most epochs of one collection (protocol: "Epochs"). Their boundaries take 32 KB of its metadata item at most.
     pub const MAX: usize = 32;
 
-    /// From so many on neighbours are joined, and with more a shrink moves items: the others are left for growth.
+    /// From so many on neighbours are merged, and with more a shrink moves items: the others are left for growth.
     const MANY: usize = 24;
 
     /// A collection begins its first epoch by itself where so many items at least stay where they are, or as many pages of 1 MB as hold
@@ -69,15 +69,15 @@ impl Epochs {
     /// An epoch of fewer items costs next to nothing to move.
     pub const FEW_ITEMS: u64 = 1_000;
 
-    /// An epoch of more items is not joined with a neighbour: no growth can begin while they move.
-    pub const MOST_ITEMS_JOINED: u64 = 50_000;
+    /// An epoch of more items is not merged with a neighbour: no growth can begin while they move.
+    pub const MOST_ITEMS_MERGED: u64 = 50_000;
 
     /// Whether a collection that decides to shrink moves items for it, and begins no epoch.
     pub fn shrinks_in_place(&self) -> bool {
         self.is_one() || self.count() > Self::MANY
     }
 
-    /// Whether neighbours are to be joined as soon as the collection rests, so that there is room for more.
+    /// Whether neighbours are to be merged as soon as the collection rests, so that there is room for more.
     pub fn are_many(&self) -> bool {
         self.count() >= Self::MANY
     }
@@ -193,10 +193,10 @@ impl Epochs {
         is_newest.then(|| Self { older, ..self.clone() })
     }
 
-    /// These with neighbours of equal counts joined: every key has the same home under both (protocol: "Epochs"). `newest` is the
+    /// These with neighbours of equal counts merged: every key has the same home under both (protocol: "Epochs"). `newest` is the
     /// count of the newest.
     #[must_use]
-    pub fn joined(&self, newest: ShardCount) -> Self {
+    pub fn merged(&self, newest: ShardCount) -> Self {
         let counts = self.older.iter().skip(1).map(|epoch| epoch.count).chain([newest]);
         let pairs = self.older.iter().zip(counts);
         let older = pairs.filter(|(epoch, next)| epoch.count != *next);
@@ -285,14 +285,14 @@ mod tests {
     }
 
     #[test]
-    fn only_neighbours_of_equal_counts_are_joined() {
+    fn only_neighbours_of_equal_counts_are_merged() {
         let epochs = epochs(false);
-        assert_eq!(epochs.joined(count(16)), epochs);
-        assert_eq!(epochs.joined(count(4)).older, epochs.older[..1]);
+        assert_eq!(epochs.merged(count(16)), epochs);
+        assert_eq!(epochs.merged(count(4)).older, epochs.older[..1]);
         let mut all = epochs.clone();
         all.older[0].count = count(4);
-        assert_eq!(all.joined(count(4)), Epochs::default());
-        assert_eq!(all.joined(count(16)).older, epochs.older[1..]);
+        assert_eq!(all.merged(count(4)), Epochs::default());
+        assert_eq!(all.merged(count(16)).older, epochs.older[1..]);
     }
 
     #[test]

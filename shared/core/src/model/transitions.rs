@@ -71,11 +71,11 @@ impl<'a> Next<'a> {
     /// of equal counts are joined, unless the change is turned round. `None` where there is neither.
     pub(crate) fn closed(self, turns_round: bool) -> Option<CollectionMetadata> {
         let Self { of, now_secs } = self;
-        let joined = || of.epochs.joined(of.number_of_shards);
+        let merged = || of.epochs.merged(of.number_of_shards);
         let closed = match of.phase {
             Phase::Move { .. } => CollectionMetadata {
                 // Whoever turns the change round needs the epoch that it was about.
-                epochs: if turns_round { of.epochs.clone() } else { joined() },
+                epochs: if turns_round { of.epochs.clone() } else { merged() },
                 last_updated_secs: now_secs,
                 rev: of.rev + 1,
                 ..of.clone()
@@ -96,7 +96,7 @@ impl<'a> Next<'a> {
         let was_in_use = shards.any(|shard| of.is_clearing_up(shard));
         let last_updated_secs = if was_in_use { now_secs } else { of.last_updated_secs };
         CollectionMetadata {
-            epochs: of.epochs.joined(of.number_of_shards),
+            epochs: of.epochs.merged(of.number_of_shards),
             cleanup_pending: false,
             last_updated_secs,
             items_moved,

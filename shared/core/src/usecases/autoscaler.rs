@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use dynashard_keys::{PartitionKey, ShardId};
 
-use crate::decide::epochs::{decide_merge, hot_epoch, is_merge_due};
+use crate::decide::epochs::{hot_epoch, is_merge_due};
 use crate::decide::shard_count::{Cause, Evidence, decide, decide_shrink, is_look_due};
 use crate::model::decision::{Decision, Diagnosis, Outcome};
 use crate::model::error::{Error, Kind};
@@ -19,7 +19,7 @@ use crate::model::policy::{Access, Hindrance, ScalingMode};
 use crate::ports::{HeatAlarms, HeatSource, List, Listed, StoreError};
 use crate::usecases::begin;
 use crate::usecases::directory::Directory;
-use crate::usecases::epochs::{is_soon_moved, with_few_items};
+use crate::usecases::epochs::merge_of;
 use crate::usecases::retry::once;
 
 /// Acts on throttles that an alarm reports: what is hot grows, and nothing grows by guess.
@@ -290,18 +290,15 @@ impl<'a, W: HeatSource + HeatAlarms> AutoScaler<'a, W> {
         let (whole, cause) = (&*known.metadata, Cause::Time);
         let evidence = Evidence { metadata: whole, heat: &heat, load: &load, cause, now };
         let settings = self.directory.settings();
-        let mut epoch = None;
-        let mut decision = decide_shrink(evidence, settings);
+        let shrink = decide_shrink(evidence, settings);
         // What would not be carried out is not worth counting.
-        let may_join = mode == ScalingMode::On && settings.grow_keys.allow(partition);
-        if may_join && is_merge_due(whole, &decision) {
-            let few = with_few_items(self.directory, whole, deadline).await;
-            if let Some((at, merge)) = decide_merge(whole, few, settings)
-                && is_soon_moved(self.directory, whole, at, deadline).await
-            {
-                (epoch, decision) = (Some(at), merge);
-            }
-        }
+        let may_merge = mode == ScalingMode::On && settings.grow_keys.allow(partition);
+        let merge = if may_merge && is_merge_due(whole, &shrink) {
+            merge_of(self.directory, whole, deadline).await
+        } else {
+            None
+        };
+        let (epoch, decision) = merge.map_or((None, shrink), |(at, merge)| (Some(at), merge));
         self.carry_out((whole, epoch), decision, mode, DecidedBy::Schedule, deadline).await
     }
 

@@ -5,8 +5,8 @@ use std::time::Duration;
 use dynashard_keys::SortKey;
 use futures_util::future::join;
 
-use crate::decide::epochs::{behind_items, behind_writes, descends};
-use crate::model::decision::CountChange;
+use crate::decide::epochs::{behind_items, behind_writes, decide_merge, descends};
+use crate::model::decision::{CountChange, Decision};
 use crate::model::epochs::{Epochs, Extent, Interval};
 use crate::model::error::{Code, Error};
 use crate::model::fields::Fields;
@@ -183,8 +183,22 @@ fn keys_of(metadata: &CollectionMetadata, range: SortRange, ascending: bool) -> 
     Query { range, ascending, fields, limit: MAX_LIMIT, ..Query::all(metadata.partition.clone()) }
 }
 
+/// The older epoch that is to be merged with a neighbour, as an index, and what is decided about it. `None` where growth would wait too
+/// long while it moves.
+pub(crate) async fn merge_of(
+    directory: &Directory,
+    metadata: &CollectionMetadata,
+    deadline: Deadline,
+) -> Option<(usize, Decision)> {
+    let few = with_few_items(directory, metadata, deadline).await;
+    let (at, merge) = decide_merge(metadata, few, directory.settings())?;
+    let most = Epochs::MOST_ITEMS_MERGED;
+    let items = count_of(directory, metadata, at, most + 1, deadline).await?;
+    (items <= most).then_some((at, merge))
+}
+
 /// The oldest epoch that has next to no items, as an index into the older ones: what was in it may have expired.
-pub(crate) async fn with_few_items(
+async fn with_few_items(
     directory: &Directory,
     metadata: &CollectionMetadata,
     deadline: Deadline,
@@ -196,18 +210,6 @@ pub(crate) async fn with_few_items(
         }
     }
     None
-}
-
-/// Whether an older epoch has so few items that growth may wait while they move.
-pub(crate) async fn is_soon_moved(
-    directory: &Directory,
-    metadata: &CollectionMetadata,
-    at: usize,
-    deadline: Deadline,
-) -> bool {
-    let most = Epochs::MOST_ITEMS_JOINED;
-    let items = count_of(directory, metadata, at, most + 1, deadline).await;
-    items.is_some_and(|items| items <= most)
 }
 
 /// Counts the items of an older epoch, until there are enough.

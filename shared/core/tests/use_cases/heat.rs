@@ -10,9 +10,9 @@ use dynashard_core::ports::{
 };
 use dynashard_core::{
     Access, Advance, AlarmStatus, Attributes, AutoScaler, Code, CollectionMetadata, Decision,
-    Epoch, Epochs, Error, HeatOutcome, HeatReport, HeatWindow, Hindrance, HistoryEntry, HotKey,
-    Ledger, LedgerKind, NewItem, Outcome, Phase, Precondition, Rearm, ScalingMode, ScalingPolicy,
-    Settings, ShrinkPolicy, Telemetry, Throttle, Writer,
+    Epoch, Epochs, Error, GrowKeys, HeatOutcome, HeatReport, HeatWindow, Hindrance, HistoryEntry,
+    HotKey, Ledger, LedgerKind, NewItem, Outcome, Phase, Precondition, Rearm, ScalingMode,
+    ScalingPolicy, Settings, ShrinkPolicy, Telemetry, Throttle, Writer,
 };
 use dynashard_keys::{ItemKey, PartitionKey, Placement, ShardCount, ShardId, SortKey};
 use dynashard_testkit::{Fault, MemoryHeat, Operation, block_on};
@@ -823,8 +823,16 @@ fn regression_a_shrink_to_the_boundary_that_is_there_was_overtaken_for_ever() {
 /// A log by day in eight shards and by night in one, which was by now so often, and has as many items in each of its epochs.
 /// What it has begun after a night.
 fn after_many_nights(items_of_epoch: impl Fn(usize) -> usize) -> CollectionMetadata {
-    let shrink = ShrinkPolicy { mode: ScalingMode::On, ..ShrinkPolicy::default() };
-    let hot = Hot::of(1, Settings { shrink, ..usual_settings() });
+    after_many_nights_with(usual_settings(), ScalingMode::On, items_of_epoch).metadata()
+}
+
+fn after_many_nights_with(
+    settings: Settings,
+    mode: ScalingMode,
+    items_of_epoch: impl Fn(usize) -> usize,
+) -> Hot {
+    let shrink = ShrinkPolicy { mode, ..ShrinkPolicy::default() };
+    let hot = Hot::of(1, Settings { shrink, ..settings });
     let shards = |at: usize| if at.is_multiple_of(2) { 8 } else { 1 };
     let older = (0..23).map(|at| Epoch {
         count: count(shards(at)),
@@ -848,17 +856,31 @@ fn after_many_nights(items_of_epoch: impl Fn(usize) -> usize) -> CollectionMetad
         block_on(autoscaler.shrink(None, Duration::ZERO, hot.world.deadline())).expect("a page");
         hot.world.clock.advance(Duration::from_mins(1));
     }
-    hot.metadata()
+    drop(directory);
+    hot
 }
 
 /// The list filled up, and then growth moved all that the newest epoch had.
 #[test]
-fn regression_epochs_were_joined_by_nobody_until_their_list_was_full() {
-    let joined = after_many_nights(|_| 1_000);
-    assert_eq!(joined.phase, Phase::Forward { from: count(1), to: count(8) });
-    assert_eq!(joined.epochs.changing, Some(1), "the oldest night that lies between two days");
+fn regression_epochs_were_merged_by_nobody_until_their_list_was_full() {
+    let merged = after_many_nights(|_| 1_000);
+    assert_eq!(merged.phase, Phase::Forward { from: count(1), to: count(8) });
+    assert_eq!(merged.epochs.changing, Some(1), "the oldest night that lies between two days");
     // What was in an epoch has expired.
-    let joined = after_many_nights(|at| if at == 6 { 3 } else { 1_000 });
-    assert_eq!(joined.phase, Phase::Forward { from: count(8), to: count(1) });
-    assert_eq!(joined.epochs.changing, Some(6));
+    let merged = after_many_nights(|at| if at == 6 { 3 } else { 1_000 });
+    assert_eq!(merged.phase, Phase::Forward { from: count(8), to: count(1) });
+    assert_eq!(merged.epochs.changing, Some(6));
+}
+
+/// Each look at a collection counted the items of its epochs, for a merge that nobody had allowed.
+#[test]
+fn regression_epochs_that_may_not_be_merged_were_counted_at_each_look() {
+    let (allowed, listed): (GrowKeys, GrowKeys) =
+        (GrowKeys::default(), "LHR".parse().expect("patterns"));
+    for (mode, grow_keys) in [(ScalingMode::DryRun, allowed), (ScalingMode::On, listed)] {
+        let settings = Settings { grow_keys, ..usual_settings() };
+        let hot = after_many_nights_with(settings, mode, |_| 1);
+        assert_eq!(hot.metadata().phase, Phase::Stable);
+        assert_eq!(hot.world.store.attempts(Operation::Query), 0, "{mode:?}");
+    }
 }

@@ -162,7 +162,7 @@ impl<'a> Collection<'a> {
             Phase::Forward { .. } => metadata.phase = Phase::Stable,
             Phase::Move { .. } => {
                 metadata.phase = Phase::Stable;
-                self.past.join(metadata);
+                self.past.merge(metadata);
                 metadata.cleanup_pending = true;
                 // By then no lease is on what was before.
                 self.next_secs = Some(second + whole(self.waits.leases_end));

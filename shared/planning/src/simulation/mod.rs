@@ -28,7 +28,7 @@ pub use recording::Recording;
 pub use scenario::{BadScenario, Capacity, Scenario, SortKeys, Step};
 
 use crate::capacity::write_units_of_item;
-use crate::cost::Prices;
+use crate::cost::{Prices, units_of_move};
 use crate::float;
 use chance::Chance;
 use collection::Collection;
@@ -217,16 +217,15 @@ impl Run {
         float(sum) / float(u64::from(count(self.seconds.len()).max(1)))
     }
 
+    /// The write units that it spared to leave items where they are, where each takes so many to write.
+    pub fn spared_write_units(&self, units_of_item: u64) -> u64 {
+        self.moved_if_whole.saturating_sub(self.moved) * units_of_move(units_of_item)
+    }
+
     /// What the writes and the moves cost, in US dollars.
     pub fn usd(&self, prices: &Prices) -> f64 {
         self.seconds.iter().map(|second| second.usd(prices)).sum()
     }
-}
-
-/// The write units that one item takes to move, where it takes so many to write: a transaction that puts it and leaves a marker, and
-/// the removal of that.
-pub const fn units_of_move(units: u64) -> u64 {
-    4 * units + 1
 }
 
 impl Second {

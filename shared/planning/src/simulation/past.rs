@@ -36,7 +36,7 @@ impl Past {
 
     /// Whether an older epoch has so few items that growth may wait while they move.
     pub(super) fn is_soon_moved(&self, at: usize) -> bool {
-        self.items[at] <= Epochs::MOST_ITEMS_JOINED
+        self.items[at] <= Epochs::MOST_ITEMS_MERGED
     }
 
     /// Whether what is decided on leaves what there is where it is, where writers know the keys of their last writes, or not.
@@ -47,7 +47,7 @@ impl Past {
         keys_are_known: bool,
     ) -> bool {
         let epochs = &metadata.epochs;
-        let is_large = self.items.iter().sum::<u64>() >= Epochs::LEAST_ITEMS_BEFORE_FIRST;
+        let is_large = self.items() >= Epochs::LEAST_ITEMS_BEFORE_FIRST;
         epochs.count() < Epochs::MAX
             && match action {
                 CountChange::Grow(_) if epochs.is_one() => is_large && keys_are_known,
@@ -84,13 +84,13 @@ impl Past {
         let moved = |items: u64| super::rounded(float(items) * (1.0 - staying));
         let of = metadata.epochs.changing;
         if of.is_none() {
-            self.moved_if_whole += moved(self.items.iter().sum());
+            self.moved_if_whole += moved(self.items());
         }
         moved(self.items[of.unwrap_or(self.items.len() - 1)])
     }
 
     /// The change has closed: neighbours of equal counts become one.
-    pub(super) fn join(&mut self, metadata: &mut CollectionMetadata) {
+    pub(super) fn merge(&mut self, metadata: &mut CollectionMetadata) {
         let older = &metadata.epochs.older;
         let newest = metadata.number_of_shards;
         let mut items = Vec::new();
@@ -103,7 +103,7 @@ impl Past {
             }
         }
         self.items = items;
-        metadata.epochs = metadata.epochs.joined(newest);
+        metadata.epochs = metadata.epochs.merged(newest);
     }
 
     /// The shards that a page asks, by each item.

@@ -5,7 +5,7 @@
 //! the second shard where the count of their epoch is 2; the others always lie in the first. So each epoch has an item that
 //! moves beside one that stays. A route says which of them is resharded, and to which count. Where their counts are equal and
 //! none moves, the list has one epoch: the `forward` that changes a half splits it, and the `stable` that closes the second
-//! half joins them.
+//! half merges them.
 //!
 //! What is searched is the interval and the list. A write is one step, since [`crate::item`] has its steps, and transactions
 //! show whole, since [`crate::query`] has their halves. Any number of environments writes, and serves pages of one query:
