@@ -102,6 +102,12 @@ fn end_after(mut child: Child, rows: u64, signal: Signal) -> Option<i32> {
     child.wait().expect("it ends").code()
 }
 
+/// How many epochs a collection has.
+fn epochs(stack: &LocalStack, pk: &str) -> usize {
+    let answer = stack.send("GET", &format!("/collection?pk={pk}"), &[], None);
+    answer.json()["epochs"].as_array().map_or(1, Vec::len)
+}
+
 fn number(ran: &Ran, name: &str) -> u64 {
     ran.last()[name].as_u64().unwrap_or_else(|| panic!("no {name}: {ran:?}"))
 }
@@ -478,6 +484,8 @@ fn what_is_exported_is_imported_as_the_same() {
     let typed = files.write("typed.json", &typed.collect::<Vec<_>>().join("\n"));
     let done = import(&stack, &[&typed]);
     assert_eq!(done.status, 0, "{done:?}");
+    let grown = on(&stack, &["scale", "--pk", "b", "--from", "0149", "--shards", "8"]);
+    assert_eq!((grown.status, epochs(&stack, "b")), (0, 2), "{grown:?}");
 
     let all = |form: &str, name: &str, more: &[&str]| {
         let output = files.text(name);

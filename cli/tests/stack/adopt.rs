@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 
 use crate::common::cloudformation::{CloudFormation, WRITING_ROLE_ARNS};
 use crate::common::gate::Gate;
-use crate::common::{LocalStack, Ran, checkout, run, shell, without_account};
+use crate::common::{LocalStack, Ran, checkout, on, run, shell, without_account};
 use crate::tables::{self, definition, element};
 
 /// A DynamoDB without tables that takes what tests load it with.
@@ -466,6 +466,9 @@ async fn a_table_leaves_as_it_came() {
         json!({ "pk": pk, "sk": format!("{n:02}"), "item": { "number": n } })
     });
     stack.put_all(puts);
+    let grown = on(&stack, &["scale", "--pk", KEY, "--from", "20", "--shards", "8", "--json"]);
+    assert_eq!(grown.status, 0, "{grown:?}");
+    assert_eq!(grown.last()["epochs"].as_array().map(Vec::len), Some(2), "{grown:?}");
     let before = query(&stack, KEY);
 
     let counter = "/counter?pk=EWR&sk=seats";
@@ -482,7 +485,7 @@ async fn a_table_leaves_as_it_came() {
     assert_eq!(stack.send("DELETE", counter, &[], None).status, 204);
     let left = spread.events("collection");
     assert_eq!(left.len(), 1, "{spread:?}");
-    assert_eq!((&left[0]["pk"], &left[0]["why"]), (&json!(KEY), &json!("it has 4 shards")));
+    assert_eq!((&left[0]["pk"], &left[0]["why"]), (&json!(KEY), &json!("it has 8 shards")));
     let command = left[0]["command"].as_str().expect("a command");
     let named = of_stack(&stack, &[], &["--table", "MainTable", "--leave"]);
     assert_eq!(status(&named.last(), "scaling"), "problem", "{named:?}");

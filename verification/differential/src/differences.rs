@@ -153,7 +153,7 @@ pub const DIFFERENCES: &[Difference] = &[
                key with others may be passed by",
         when: MOVING,
         what_to_do: "Read the table",
-        settings: &[Setting::Move, Setting::Forward, Setting::Moving],
+        settings: &[Setting::Move, Setting::Forward, Setting::Behind, Setting::Moving],
         permits: None,
     },
     Difference {
@@ -188,7 +188,7 @@ pub const DIFFERENCES: &[Difference] = &[
                written. `ConsumedCapacity` tells of the request that is answered alone, of what lies at the new home",
         when: MOVING,
         what_to_do: "",
-        settings: &[Setting::Move, Setting::Forward, Setting::Moving],
+        settings: &[Setting::Move, Setting::Forward, Setting::Behind, Setting::Moving],
         permits: Some(units_while_moving),
     },
     Difference {
@@ -196,7 +196,7 @@ pub const DIFFERENCES: &[Difference] = &[
         what: "A transaction that is repeated with its `ClientRequestToken` is refused with `IdempotentParameterMismatchException`",
         when: "if a reshard of one of its keys has begun or ended since it was first sent, or the shards of indexes have become more",
         what_to_do: "Read what it has written",
-        settings: &[Setting::Move, Setting::Forward, Setting::Moving],
+        settings: &[Setting::Move, Setting::Forward, Setting::Behind, Setting::Moving],
         permits: Some(tokens),
     },
     Difference {

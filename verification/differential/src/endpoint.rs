@@ -10,17 +10,18 @@ use bytes::Bytes;
 use dynashard_aws_operator::{Operator, RawClient};
 use dynashard_core::ports::{RecordStore, StoreError};
 use dynashard_core::{
-    CollectionMetadata, Directory, Generation, KeyHash, Owner, Phase, Settings, TableSchema,
+    CollectionMetadata, Directory, Epoch, Epochs, Generation, KeyHash, Owner, Phase, Settings,
+    TableSchema,
 };
 use dynashard_endpoint::{Call, ManagedTable, Service, ServiceOptions};
-use dynashard_keys::{PartitionKey, Placement, Separator, ShardCount, SortKeyType};
+use dynashard_keys::{PartitionKey, Placement, Separator, ShardCount, SortKey, SortKeyType};
 use dynashard_testkit::enlist;
 use serde_json::{Value, json};
 
 use crate::moving::Mover;
 use crate::program::Turn;
 use crate::side::{Answer, Engine, Setting, Side, read_body};
-use crate::table::{LOOKALIKE, PARTITIONS, TABLE, key};
+use crate::table::{LOOKALIKE, PARTITIONS, SORTS, TABLE, key};
 
 /// The metadata table of who answers the first operations of a program.
 const FIRST_METADATA_TABLE: &str = "OrdersFirstMetadata";
@@ -50,7 +51,7 @@ impl Endpoint {
     /// An endpoint that knows nothing yet of an empty table in this setting.
     pub async fn start(setting: Setting) -> io::Result<Self> {
         let engine = Engine::start().await?;
-        let first = if [Setting::Forward, Setting::Move].contains(&setting) {
+        let first = if [Setting::Forward, Setting::Move, Setting::Behind].contains(&setting) {
             let first = service(&engine, FIRST_METADATA_TABLE, None).await?;
             // The other one is to claim the table for itself.
             engine.clear(|_| false)?;
@@ -58,8 +59,7 @@ impl Endpoint {
         } else {
             None
         };
-        let metadata = metadata(setting);
-        let service = service(&engine, METADATA_TABLE, metadata).await?;
+        let service = service(&engine, METADATA_TABLE, Some(setting)).await?;
         let found = engine.call("Scan", &json!({ "TableName": TABLE })).await;
         let owner = found.body["Items"][0].clone();
         if owner["pk"]["S"] != Owner::KEY {
@@ -142,22 +142,33 @@ async fn ask(service: &Service, operation: &str, body: &Value) -> Answer {
     Answer { status: answer.status, body: read_body(&answer.body) }
 }
 
-/// How the metadata of a key differs from that of a new one with so many shards, if it has any.
-fn metadata(setting: Setting) -> Option<(u32, Phase)> {
-    let (from, to) = (ShardCount::ONE, ShardCount::new(4).ok()?);
-    match setting {
-        Setting::Cold | Setting::Moving => None,
-        Setting::Sharded => Some((16, Phase::Stable)),
-        Setting::Forward => Some((1, Phase::Forward { from, to })),
-        Setting::Move => Some((4, Phase::Move { from, to })),
-    }
+/// The metadata of a key, if it has any.
+fn metadata(setting: Setting, partition: PartitionKey) -> Option<CollectionMetadata> {
+    let count = |shards| ShardCount::new(shards).unwrap_or(ShardCount::ONE);
+    let epoch = |shards, boundary| {
+        let boundary = SortKey::string(boundary).ok()?;
+        Some(Epoch { count: count(shards), boundary })
+    };
+    let (from, to) = (ShardCount::ONE, count(4));
+    let (shards, phase, older) = match setting {
+        Setting::Cold | Setting::Moving => return None,
+        Setting::Sharded => (16, Phase::Stable, vec![]),
+        Setting::Forward => (1, Phase::Forward { from, to }, vec![]),
+        Setting::Move => (4, Phase::Move { from, to }, vec![]),
+        Setting::Epochs => (16, Phase::Stable, vec![epoch(1, SORTS[1])?, epoch(4, SORTS[3])?]),
+        Setting::Behind => (4, Phase::Move { from, to }, vec![epoch(1, SORTS[2])?]),
+    };
+    let epochs = Epochs { older, ..Epochs::default() };
+    let stable =
+        CollectionMetadata::stable(partition, Placement::Xxh64, count(shards), 1_700_000_000);
+    Some(CollectionMetadata { phase, epochs, generation: Generation::new(1), ..stable })
 }
 
-/// An endpoint over a new metadata table, in which every key has so many shards and this phase.
+/// An endpoint over a new metadata table, in which every key is kept in this way.
 async fn service(
     engine: &Engine,
     metadata_table: &str,
-    of_keys: Option<(u32, Phase)>,
+    of_keys: Option<Setting>,
 ) -> io::Result<Service> {
     engine.create(&json!({
         "TableName": metadata_table,
@@ -175,14 +186,12 @@ async fn service(
     let service = new();
     ask_first(&service).await?;
     let failed = |error: StoreError| io::Error::other(format!("{error:?}"));
-    let Some((shards, phase)) = of_keys else { return Ok(service) };
     let records = operator.records(metadata_table, &schema);
     for partition in PARTITIONS.into_iter().chain([LOOKALIKE]) {
         let partition = PartitionKey::new(partition).map_err(io::Error::other)?;
         let hash = KeyHash::of(&partition);
-        let shards = ShardCount::new(shards).unwrap_or(ShardCount::ONE);
-        let stable = CollectionMetadata::stable(partition, Placement::Xxh64, shards, 1_700_000_000);
-        let metadata = CollectionMetadata { phase, generation: Generation::new(1), ..stable };
+        let metadata = of_keys.and_then(|setting| metadata(setting, partition));
+        let Some(metadata) = metadata else { return Ok(service) };
         enlist(&records, &metadata).await.map_err(failed)?;
         let groups = [hash.segment().group(), hash.metadata_group()];
         records.raise(&groups).await.map_err(failed)?;

@@ -36,16 +36,29 @@ pub enum Setting {
     /// Behind the first operations of a program, every key's reshard from 1 shard to 4 stays in `move`. What they have written lies
     /// at its old home until it is written or read.
     Move,
+    /// Every key has three epochs, of 1, 4 and 16 shards.
+    Epochs,
+    /// As `Move`, of what lies behind a sort key.
+    Behind,
     /// Between any two operations of a program its keys are resharded, from 1 shard to 16, to 4, to 1, and so on.
     Moving,
 }
 
 impl Setting {
     /// All of them.
-    pub const ALL: [Self; 5] = [Self::Cold, Self::Sharded, Self::Forward, Self::Move, Self::Moving];
+    pub const ALL: [Self; 7] = [
+        Self::Cold,
+        Self::Sharded,
+        Self::Forward,
+        Self::Move,
+        Self::Epochs,
+        Self::Behind,
+        Self::Moving,
+    ];
 
     /// Those in which keys have, or get, several shards.
-    pub const GROWN: [Self; 4] = [Self::Sharded, Self::Forward, Self::Move, Self::Moving];
+    pub const GROWN: [Self; 6] =
+        [Self::Sharded, Self::Forward, Self::Move, Self::Epochs, Self::Behind, Self::Moving];
 }
 
 /// What an operation came to.

@@ -103,6 +103,16 @@ async fn the_endpoint_answers_as_dynamodb_does_while_keys_are_moved() {
 }
 
 #[tokio::test]
+async fn the_endpoint_answers_as_dynamodb_does_of_keys_of_several_epochs() {
+    expect_only_rows(Setting::Epochs, 100).await;
+}
+
+#[tokio::test]
+async fn the_endpoint_answers_as_dynamodb_does_while_what_lies_behind_a_sort_key_is_moved() {
+    expect_only_rows(Setting::Behind, 100).await;
+}
+
+#[tokio::test]
 async fn the_endpoint_answers_as_dynamodb_does_while_keys_are_resharded_between_any_two_operations()
 {
     expect_only_rows(Setting::Moving, 50).await;
