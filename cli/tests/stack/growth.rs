@@ -55,7 +55,9 @@ fn regression_a_large_log_moved_though_nobody_writes_to_its_past() {
     let logs = ["log-a", "log-b", "log-c", "log-d"];
     let past = 10_200;
     let stack = LocalStack::start(&[&data[..], &set, &["--no-throttle"]].concat());
-    logs.iter().for_each(|pk| stack.put_all(puts(pk, 0..past)));
+    for pk in logs {
+        stack.put_all(puts(pk, 0..past));
+    }
     stack.end(Signal::TERM);
 
     let stack = LocalStack::start(&[&data[..], &set, &["--partition-wcu", "50"]].concat());

@@ -289,9 +289,12 @@ impl History {
     }
 }
 
-/// The points that were looked at.
+/// The certain calls that have happened, and the item that they and others have left.
+type Left = (Set, Option<Content>);
+
+/// The points that were looked at: which other calls were used up, and the latest beginning.
 #[derive(Default)]
-struct Seen(HashMap<(Set, Option<Content>), Vec<(Set, Duration)>>);
+struct Seen(HashMap<Left, Vec<(Set, Duration)>>);
 
 impl Seen {
     /// Notes a point, unless all that can come of it can come of one that was looked at: after the same certain calls, with the
