@@ -2,17 +2,23 @@
 
 use std::collections::BTreeSet;
 use std::ops::Range;
+use std::thread;
+use std::time::Duration;
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::common::LocalStack;
+use crate::common::{LocalStack, checkout};
 
 /// Puts of one batch: some seconds of what one partition of this stack takes.
 const BATCH: usize = 150;
 
 /// Batches before the test gives up.
 const MOST_BATCHES: usize = 60;
+
+/// Looks of ScaleFunction before the test gives up, and between two of them. It shrinks what was cool for a minute.
+const MOST_LOOKS: usize = 200;
+const PAUSE: Duration = Duration::from_secs(1);
 
 #[test]
 fn a_throttled_collection_grows_by_itself_and_loses_nothing() {
@@ -75,6 +81,64 @@ fn regression_a_large_log_moved_though_nobody_writes_to_its_past() {
     let read = stack.query(json!({ "pk": pk, "limit": 1_000 }));
     let read = read.iter().map(|item| item["sk"].as_str().expect("a sort key").to_owned());
     assert!(read.eq((0..written).map(|n| format!("{n:06}"))), "each once, and in order");
+}
+
+/// What was written before the log had 64 shards is read as if it had one, and at night nothing of it moves.
+#[test]
+fn a_log_grows_to_64_shards_and_shrinks_again_and_its_past_lies_in_one() {
+    let set = ["LeaseSecs=1", "RequestLifetimeSecs=2", "ShrinkMode=on", "ShrinkAfterSecs=60"];
+    let set = set.iter().flat_map(|setting| ["--set", setting]);
+    let stack = LocalStack::start(&set.chain(["--no-throttle"]).collect::<Vec<_>>());
+    stack.put_all(puts("log", 0..400));
+    let growth = json!({ "number_of_shards": 64, "from": "000399" });
+    let asked = stack.json("POST", "/collection/scale?pk=log", &growth);
+    assert_eq!(asked.status, 202, "{}", asked.json());
+    stack.until_at_rest("log", 64);
+    stack.put_all(puts("log", 400..800));
+
+    let page = |query: Value| {
+        let page = stack.json("POST", "/query", &query);
+        assert_eq!(page.status, 200, "{}", page.json());
+        let sorts = page.json()["items"].as_array().expect("a list").clone();
+        let sorts = sorts.iter().map(|item| item["sk"].as_str().expect("a sort key").to_owned());
+        (sorts.collect::<Vec<_>>(), page.json()["items_read"].as_u64())
+    };
+    for ascending in [true, false] {
+        let sorts = |numbers: Range<usize>| {
+            let mut sorts = numbers.map(|n| format!("{n:06}")).collect::<Vec<_>>();
+            if !ascending {
+                sorts.reverse();
+            }
+            sorts
+        };
+        let query = |from: &str, to: &str| {
+            json!({ "pk": "log", "from": from, "to": to, "limit": 100, "ascending": ascending })
+        };
+        let past = page(query("000200", "000299"));
+        assert_eq!(past, (sorts(200..300), Some(100)));
+        assert_eq!(page(query("000350", "000449")).0, sorts(350..450), "across the boundary");
+    }
+
+    let schedule = std::fs::read_to_string(checkout().join("events/scale-schedule.json"));
+    let schedule = schedule.expect("an event");
+    let collection = || stack.get("/collection?pk=log").json();
+    let begins = (0..MOST_LOOKS).any(|_| {
+        assert_eq!(stack.invoke("ScaleFunction", &schedule).status, 200);
+        thread::sleep(PAUSE);
+        collection()["number_of_shards"] != 64
+    });
+    assert!(begins, "{}", collection());
+    let night = collection();
+    let count = night["number_of_shards"].as_u64().expect("a count");
+    stack.until_at_rest("log", u32::try_from(count).expect("a count"));
+    let night = collection();
+    let epochs = night["epochs"].as_array().expect("a list");
+    let counts = epochs.iter().map(|epoch| &epoch["number_of_shards"]).collect::<Vec<_>>();
+    assert_eq!(counts, [&json!(1), &json!(64), &json!(count)], "{night}");
+    assert!(epochs[2]["from"].as_str() > Some("000700"), "{night}");
+    let read = stack.query(json!({ "pk": "log", "limit": 1_000 }));
+    let read = read.iter().map(|item| item["sk"].as_str().expect("a sort key").to_owned());
+    assert!(read.eq((0..800).map(|n| format!("{n:06}"))), "each once, and in order");
 }
 
 /// Items of a log with these numbers.

@@ -141,10 +141,7 @@ pub fn batch_get(
         return Err(Problem::bad_body("the batch has no \"keys\"".to_owned()));
     }
     let keys = take_array(&mut members, "keys")?;
-    let consistent = members.remove("consistent").map_or(Ok(false), |value| {
-        serde_json::from_str(value.get())
-            .map_err(|_| Problem::bad_body("\"consistent\" is not a boolean".to_owned()))
-    })?;
+    let consistent = take_flag(&mut members, "consistent")?;
     let fields = members.remove("fields").map(|value| json::strings(value, "\"fields\""));
     let fields = fields.transpose().map_err(Problem::bad_body)?.flatten();
     let fields = fields.map(Fields::new).transpose()?;
@@ -203,12 +200,8 @@ pub fn scale(
         .remove("number_of_shards")
         .ok_or_else(|| Problem::bad_body("the body has no \"number_of_shards\"".to_owned()))?;
     let from = members.remove("from");
-    let mut flag = |name: &str| match members.remove(name).map(RawValue::get) {
-        None | Some("false") => Ok(false),
-        Some("true") => Ok(true),
-        Some(_) => Err(Problem::bad_body(format!("{name:?} is not a boolean"))),
-    };
-    let (descending, whole) = (flag("descending")?, flag("whole")?);
+    let descending = take_flag(&mut members, "descending")?;
+    let whole = take_flag(&mut members, "whole")?;
     refuse_others(&members, "the body")?;
     let extent = match from {
         None if descending => {
@@ -267,6 +260,13 @@ fn shard_count(value: &RawValue, max_shards: ShardCount) -> Result<ShardCount, P
             value.get()
         );
         Error::new(Code::BadShardCount, why).into()
+    })
+}
+
+fn take_flag(members: &mut Members<'_>, name: &str) -> Result<bool, Problem> {
+    members.remove(name).map_or(Ok(false), |value| {
+        serde_json::from_str(value.get())
+            .map_err(|_| Problem::bad_body(format!("{name:?} is not a boolean")))
     })
 }
 

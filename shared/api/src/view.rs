@@ -87,12 +87,11 @@ struct HistoryView {
 fn epochs(metadata: &CollectionMetadata) -> Vec<EpochView<'_>> {
     let older = &metadata.epochs.older;
     let begins = [None].into_iter().chain(older.iter().map(|epoch| Some(&epoch.boundary)));
-    let counts = older.iter().map(|epoch| epoch.count).chain([metadata.number_of_shards]);
     let epoch = |(from, count): (Option<_>, ShardCount)| EpochView {
         from: from.map(SortKeyJson),
         number_of_shards: count.get(),
     };
-    begins.zip(counts).map(epoch).collect()
+    begins.zip(metadata.counts()).map(epoch).collect()
 }
 
 impl<'a> From<&'a CollectionMetadata> for CollectionView<'a> {

@@ -10,8 +10,7 @@ use bytes::Bytes;
 use dynashard_aws_operator::{Operator, RawClient};
 use dynashard_core::ports::{RecordStore, StoreError};
 use dynashard_core::{
-    CollectionMetadata, Directory, Epoch, Epochs, Generation, KeyHash, Owner, Phase, Settings,
-    TableSchema,
+    CollectionMetadata, Directory, Epoch, Epochs, KeyHash, Owner, Phase, Settings, TableSchema,
 };
 use dynashard_endpoint::{Call, ManagedTable, Service, ServiceOptions};
 use dynashard_keys::{PartitionKey, Placement, Separator, ShardCount, SortKey, SortKeyType};
@@ -161,7 +160,7 @@ fn metadata(setting: Setting, partition: PartitionKey) -> Option<CollectionMetad
     let epochs = Epochs { older, ..Epochs::default() };
     let stable =
         CollectionMetadata::stable(partition, Placement::Xxh64, count(shards), 1_700_000_000);
-    Some(CollectionMetadata { phase, epochs, generation: Generation::new(1), ..stable })
+    Some(CollectionMetadata { phase, epochs, ..stable })
 }
 
 /// An endpoint over a new metadata table, in which every key is kept in this way.

@@ -925,7 +925,7 @@ fn small_against(mutation: Mutation) -> Option<Configuration> {
         | M::ScanFromLaterBoundary
         | M::DropEpochByEdit
         | M::GrowByEdit
-        | M::JoinUnequal
+        | M::MergeUnequal
         | M::ForgetMarkers => return Some(epochs_against(mutation)),
         _ => return None,
     };

@@ -346,38 +346,38 @@ pub enum Mutation {
 
     /// Breaks "a window ends where its epoch ends": it goes on behind the boundary, and reads all of it as the newer epoch is
     /// read. What lies at home under the count of the older one is skipped.
-    /// Invariant I5.
+    /// Invariants I5, I41.
     WindowAcrossBoundary,
     /// Breaks "each epoch is asked by its own count": a query asks all of them by that of the first.
-    /// Invariant I5.
+    /// Invariants I5, I41.
     QueryOfFirstEpoch,
     /// Breaks "the boundary belongs to the lower epoch" in a query: it is looked for where the upper one has it.
-    /// Invariant I5.
+    /// Invariants I5, I41.
     QueryBoundaryOffByOne,
     /// Breaks the same in writes: an item at the boundary is put where nobody looks for it.
-    /// Invariants I2, I3.
+    /// Invariants I2, I3, I40.
     BoundaryOffByOne,
     /// Breaks "a cursor is what was covered": a query that goes down and has come to the end of the upper epoch takes the boundary
     /// for its cursor, and goes on behind it. Nothing has read it.
-    /// Invariant I5.
+    /// Invariants I5, I41.
     CursorSkipsBoundary,
     /// Breaks "a scan begins behind the boundary": it begins one item later.
-    /// Invariant I4.
+    /// Invariants I4, I40.
     ScanFromLaterBoundary,
     /// Breaks "a count changes by a reshard": an epoch in which nothing is seen gets the count of its neighbour by an edit of the
     /// list. A put that was acknowledged under the list from before lies where nobody looks.
-    /// Invariants I2, I8.
+    /// Invariants I2, I8, I40.
     DropEpochByEdit,
     /// Breaks the same for what is to come: nothing is seen behind the boundary, and the edit that splits the epoch there gives that
     /// a new count at once.
-    /// Invariants I2, I8.
+    /// Invariants I2, I8, I40.
     GrowByEdit,
-    /// Breaks "equal neighbours are joined": those of unequal counts are, when the reshard of one of them closes.
-    /// Invariants I2, I4.
-    JoinUnequal,
+    /// Breaks "equal neighbours are merged": those of unequal counts are, when the reshard of one of them closes.
+    /// Invariants I2, I4, I40.
+    MergeUnequal,
     /// Breaks "a job accounts for what the last one has left": it clears up in its own interval, and what markers the last job
     /// has left in another stay for ever.
-    /// Invariant I21.
+    /// Invariants I21, I42.
     ForgetMarkers,
 }
 
@@ -492,7 +492,7 @@ impl Mutation {
         Self::ScanFromLaterBoundary,
         Self::DropEpochByEdit,
         Self::GrowByEdit,
-        Self::JoinUnequal,
+        Self::MergeUnequal,
         Self::ForgetMarkers,
     ];
 

@@ -2,7 +2,8 @@
 //!
 //! The search is that of Wing and Gong ("Testing and verifying concurrent objects", 1993), with the
 //! memory of Lowe ("Testing for linearizability", 2017): a set of calls that were carried out and
-//! the item that they left need to be looked at once, and not at all where the same was left with fewer calls of unknown outcome.
+//! the item that they left need to be looked at once, and not at all
+//! where the same was left no later and with fewer calls of unknown outcome.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -353,6 +354,7 @@ impl Set {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::random::Random;
 
     fn content(writer: u64) -> Content {
         Content { writer, fields: [Some(writer), None] }
@@ -472,23 +474,13 @@ mod tests {
         );
     }
 
-    /// Steps of the clock between calls, and draws of a seed.
-    struct Draws(u64);
-
-    impl Draws {
-        fn below(&mut self, bound: u64) -> u64 {
-            self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            (self.0 >> 33) % bound
-        }
-    }
-
     /// Eight clients call for an item, and one call in fifteen is never answered, as where endpoints are killed.
     fn history(seed: u64, length: u64) -> Vec<Call> {
         const KEPT: Duration = Duration::from_secs(5);
-        let mut draws = Draws(seed);
+        let draws = Random::new(seed);
         let mut clocks = [0; 8];
         let planned = (1..=length).map(|writer| {
-            let clock = &mut clocks[usize::try_from(draws.below(8)).expect("small")];
+            let clock = &mut clocks[draws.index(8)];
             let begun = *clock + draws.below(500_000);
             let ended = begun + 2_000 + draws.below(12_000);
             *clock = ended;
@@ -498,8 +490,7 @@ mod tests {
         planned.sort_unstable();
         let (mut item, mut last, mut calls) = (None, 0, Vec::new());
         for (_, begun, ended, writer) in planned {
-            let expect = [Expect::Anything, Expect::Absent, Expect::LeftBy(last)];
-            let expect = expect[usize::try_from(draws.below(3)).expect("small")];
+            let expect = draws.pick(&[Expect::Anything, Expect::Absent, Expect::LeftBy(last)]);
             let step = match draws.below(6) {
                 0 | 1 => Step::Saw(item),
                 2 => Step::Put(expect, content(writer)),

@@ -260,11 +260,10 @@ fn of_the_past(name: &str, run: &Run, units_of_item: u64, prices: &Prices) -> Op
     if run.most_epochs < 2 {
         return None;
     }
-    let spared = run.moved_if_whole.saturating_sub(run.moved);
     let units = float(run.spared_write_units(units_of_item));
     Some(format!(
         "{name}: sort keys grow, and {} items stay where they are: {} write units (USD {:.2}) fewer; {} epochs at most, {:.1} shards read for a page",
-        count(spared),
+        count(run.spared()),
         number(units),
         prices.of_units(0.0, units),
         run.most_epochs,

@@ -51,6 +51,20 @@ impl Fill for Item {
     }
 }
 
+/// A value of a map in an item, or what is wrong where it is none.
+pub(super) fn decode_map<T>(
+    value: &AttributeValue,
+    wrong: &str,
+    decode: impl FnOnce(&Item) -> Option<T>,
+) -> Result<T, String> {
+    value.as_m().ok().and_then(decode).ok_or_else(|| wrong.to_owned())
+}
+
+/// A member of such a map.
+pub(super) fn member<T: Field>(map: &Item, name: &str) -> Option<T> {
+    T::decode(map.get(name)?).ok()
+}
+
 /// Reads the values of an item.
 #[derive(Clone, Copy)]
 pub(super) struct Reader<'a> {

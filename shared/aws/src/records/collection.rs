@@ -5,7 +5,7 @@ use dynashard_core::ports::StoreError;
 use dynashard_core::{CollectionMetadata, Epoch, Epochs, Phase};
 use dynashard_keys::PartitionKey;
 
-use crate::records::codec::{Field, Fill, Item, Reader};
+use crate::records::codec::{Field, Fill, Item, Reader, decode_map, member};
 
 /// What must be as it was seen.
 pub(super) const LOCK: &[&str] = &["rev", LAST_UPDATED];
@@ -122,13 +122,10 @@ impl Field for Epoch {
     }
 
     fn decode(value: &AttributeValue) -> Result<Self, String> {
-        let decode = || {
-            let item = value.as_m().ok()?;
-            Some(Self {
-                count: Field::decode(item.get("number_of_shards")?).ok()?,
-                boundary: Field::decode(item.get("boundary")?).ok()?,
-            })
-        };
-        decode().ok_or_else(|| "is not an epoch".to_owned())
+        decode_map(value, "is not an epoch", |epoch| {
+            let (count, boundary) =
+                (member(epoch, "number_of_shards")?, member(epoch, "boundary")?);
+            Some(Self { count, boundary })
+        })
     }
 }

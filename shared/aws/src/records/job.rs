@@ -7,7 +7,7 @@ use dynashard_core::ports::StoreError;
 use dynashard_core::{Claim, Interval, Job, ShardRange};
 use dynashard_keys::{PartitionKey, ShardId, SortKey};
 
-use crate::records::codec::{Field, Fill, Item, Reader};
+use crate::records::codec::{Field, Fill, Item, Reader, decode_map, member};
 
 /// What must be as it was seen.
 pub(super) const LOCK: &[&str] = &["generation", "rev"];
@@ -135,16 +135,10 @@ impl Field for Claim {
     }
 
     fn decode(value: &AttributeValue) -> Result<Self, String> {
-        let decode = || {
-            let item = value.as_m().ok()?;
-            Some(Self {
-                worker: Field::decode(item.get("worker")?).ok()?,
-                lane: Field::decode(item.get("lane")?).ok()?,
-                until: Field::decode(item.get("until")?).ok()?,
-                wcu: Field::decode(item.get("wcu")?).ok()?,
-            })
-        };
-        decode().ok_or_else(|| "holds what is not a claim".to_owned())
+        decode_map(value, "holds what is not a claim", |claim| {
+            let (worker, lane) = (member(claim, "worker")?, member(claim, "lane")?);
+            Some(Self { worker, lane, until: member(claim, "until")?, wcu: member(claim, "wcu")? })
+        })
     }
 }
 
@@ -166,14 +160,9 @@ impl Field for Unmovable {
     }
 
     fn decode(value: &AttributeValue) -> Result<Self, String> {
-        let decode = || {
-            let entry = value.as_m().ok()?;
-            Some(Self {
-                shard: Field::decode(entry.get("shard")?).ok()?,
-                sort: Field::decode(entry.get("sort")?).ok()?,
-                why: Field::decode(entry.get("why")?).ok()?,
-            })
-        };
-        decode().ok_or_else(|| "holds what is not a shard, a sort key and a reason".to_owned())
+        decode_map(value, "holds what is not a shard, a sort key and a reason", |entry| {
+            let (shard, sort) = (member(entry, "shard")?, member(entry, "sort")?);
+            Some(Self { shard, sort, why: member(entry, "why")? })
+        })
     }
 }

@@ -1,4 +1,4 @@
-//! Which epoch of a collection is hot, and where its next one begins: behind what was written last.
+//! Which epoch of a collection is hot, where its next one begins, and which are merged at rest.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +6,7 @@ use dynashard_keys::{ShardCount, ShardId, SortKey};
 
 use crate::decide::shard_count::nothing;
 use crate::model::decision::{CountChange, Decision, Diagnosis, Figures};
-use crate::model::epochs::Epoch;
+use crate::model::epochs::{Epoch, Epochs};
 use crate::model::metadata::{CollectionMetadata, Phase};
 use crate::model::policy::{Access, Hindrance};
 use crate::model::settings::Settings;
@@ -20,14 +20,46 @@ const PRESSING: usize = 28;
 /// A longer boundary would be in every read of the metadata.
 const LONGEST_BOUNDARY: usize = 128;
 
+/// What a change of the newest epoch leaves where it is, because the new count begins behind it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BeginsBehind {
+    /// What was there before the last writes.
+    LastWrites {
+        /// It has so many items at least.
+        least: u64,
+    },
+    /// All but the newest items.
+    NewestItems,
+}
+
+/// What a change of the newest epoch begins behind, where the sort keys of the last writes are known or not. `None` where it is about
+/// all that the epoch has.
+pub fn begins_behind(
+    epochs: &Epochs,
+    action: CountChange,
+    knows_writes: bool,
+) -> Option<BeginsBehind> {
+    match action {
+        CountChange::Grow(_) if epochs.is_one() => {
+            Some(BeginsBehind::LastWrites { least: Epochs::LEAST_ITEMS_BEFORE_FIRST })
+        }
+        CountChange::Grow(_) if knows_writes => {
+            Some(BeginsBehind::LastWrites { least: Epochs::FEW_ITEMS })
+        }
+        CountChange::Shrink(_) if epochs.shrinks_in_place() => None,
+        CountChange::Grow(_) | CountChange::Shrink(_) => Some(BeginsBehind::NewestItems),
+        CountChange::TurnRound(_) | CountChange::None => None,
+    }
+}
+
 /// Whether an epoch of a collection is to be merged with a neighbour: there are many, and it rests, as was found when it was decided
-/// whether it shrinks. Until that has closed no other change of it can begin.
+/// whether it shrinks. Until a merge has closed no other change of the collection can begin.
 pub fn is_merge_due(metadata: &CollectionMetadata, shrinks: &Decision) -> bool {
     let CollectionMetadata { epochs, number_of_shards, min_shards, .. } = metadata;
     let is_free = metadata.phase == Phase::Stable && !metadata.cleanup_pending;
     let rests = match (shrinks.diagnosis, shrinks.hindrance) {
         (Diagnosis::InUse, _) => {
-            // Half of them is needed at most, or what there is at the floor, with much room left.
+            // At most half of its shards are needed; at the floor, or where the list is nearly full, at most what there is.
             let (wanted, count) = (shrinks.figures.wanted, u64::from(number_of_shards.get()));
             let may_wait = number_of_shards > min_shards && epochs.count() < PRESSING;
             if may_wait { 2 * wanted <= count } else { wanted <= count }
@@ -52,18 +84,19 @@ pub fn decide_merge(
     settings: &Settings,
 ) -> Option<(usize, Decision)> {
     let older = &metadata.epochs.older;
-    let count_at = |at: usize| older.get(at).map_or(metadata.number_of_shards, |epoch| epoch.count);
+    let counts = metadata.counts().collect::<Vec<_>>();
     let candidates = match few {
         Some(at) => at..at + 1,
         None => 1..older.len(),
     };
     let merges = candidates.flat_map(|at| {
-        let neighbours = [at.checked_sub(1), Some(at + 1)].into_iter().flatten().map(count_at);
+        let neighbours =
+            [at.checked_sub(1), Some(at + 1)].into_iter().flatten().map(|at| counts[at]);
         let neighbours = neighbours.collect::<Vec<_>>();
-        let from = count_at(at);
+        let from = counts[at];
         neighbours.clone().into_iter().filter(move |to| *to != from).map(move |to| {
-            let (few, many) = (from.min(to).get(), from.max(to).get());
-            let moved = f64::from(from.get()) * f64::from(many - few) / f64::from(many);
+            let (fewer, more) = (from.min(to).get(), from.max(to).get());
+            let moved = f64::from(from.get()) * f64::from(more - fewer) / f64::from(more);
             let merged = neighbours.iter().filter(|count| **count == to).count();
             (if merged == 2 { moved / 2.0 } else { moved }, at, to)
         })

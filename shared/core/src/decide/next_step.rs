@@ -118,7 +118,7 @@ fn job_fits(metadata: &CollectionMetadata, job: &Job) -> Result<(), Contradictio
     let phase = metadata.phase;
     let (from, to) = match phase {
         Phase::Forward { from, to } | Phase::Move { from, to } => (Some(from), to),
-        // What was changed of an older epoch is part of its neighbour now.
+        // Of a collection with several epochs nothing tells which one had changed: it may be part of its neighbour by now.
         Phase::Stable if !job.within.is_all() => (None, job.to),
         Phase::Stable => (None, metadata.number_of_shards),
     };

@@ -409,9 +409,8 @@ pub(super) fn nothing(
     access: Access,
     settings: &Settings,
 ) -> Decision {
-    // Writes go to the shards that are left as soon as a shrink begins.
-    let takes_writes = metadata.of_epoch(None).layout().writable.min(metadata.number_of_shards);
-    let count = if access == Access::Write { takes_writes } else { metadata.number_of_shards };
+    let is_write = access == Access::Write;
+    let count = if is_write { metadata.takes_writes() } else { metadata.number_of_shards };
     let capacity = f64::from(count.get()) * settings.partition.of(access);
     Decision {
         extent: Extent::Newest,

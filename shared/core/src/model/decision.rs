@@ -106,7 +106,7 @@ pub struct Figures {
     pub seconds: u64,
     /// The part of the demand that the hottest item has.
     pub hottest_share: Option<f64>,
-    /// The count that the demand wants.
+    /// The count that the demand wants; where there are [many epochs](Diagnosis::ManyEpochs), how many.
     pub wanted: u64,
     /// What a shrink costs and saves.
     pub payback: Option<Payback>,

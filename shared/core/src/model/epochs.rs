@@ -6,8 +6,8 @@ use crate::model::contradiction::Contradiction;
 
 /// The epochs of a collection but its newest, whose count is that of the collection.
 ///
-/// Every sort key lies in one epoch (invariant I40). Where newer keys sort higher, the newest epoch holds all keys above a boundary; where they sort
-/// lower, all keys up to it. A boundary belongs to the part below it.
+/// Every sort key lies in one epoch (invariant I40). Where newer keys sort higher, the newest epoch holds all keys above a boundary;
+/// where they sort lower, all keys up to it. A boundary belongs to the part below it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Epochs {
     /// The older epochs, oldest first, each with the boundary to the next one.

@@ -117,20 +117,36 @@ impl CollectionMetadata {
     #[must_use]
     pub fn of_epoch(&self, epoch: Option<usize>) -> Self {
         let is_changing = epoch == self.epochs.changing;
+        // Asked for each item: the boundaries of all epochs are not copied for it.
         Self {
+            partition: self.partition.clone(),
             number_of_shards: self.epochs.count_of(epoch, self.number_of_shards),
             phase: if is_changing { self.phase } else { Phase::Stable },
             epochs: Epochs::default(),
-            ..self.clone()
+            shard_history: self.shard_history.clone(),
+            ..*self
+        }
+    }
+
+    /// The counts in force of all epochs, oldest first.
+    pub fn counts(&self) -> impl Iterator<Item = ShardCount> {
+        let older = self.epochs.older.iter().map(|epoch| epoch.count);
+        older.chain([self.number_of_shards])
+    }
+
+    /// The shards of the newest epoch that take writes: those that are left as soon as a shrink begins, and the new ones of a growth
+    /// when it is in force.
+    pub fn takes_writes(&self) -> ShardCount {
+        match self.phase {
+            Phase::Forward { from, to } if self.epochs.changing.is_none() => from.min(to),
+            _ => self.number_of_shards,
         }
     }
 
     /// The most shards that an item may lie in now, whatever its epoch.
     pub fn widest(&self) -> ShardCount {
-        let older = self.epochs.older.iter().map(|epoch| epoch.count);
         // The phase may be that of an older one.
-        let changing = self.phase.most_shards(self.number_of_shards);
-        older.fold(changing.max(self.number_of_shards), ShardCount::max)
+        self.counts().fold(self.phase.most_shards(self.number_of_shards), ShardCount::max)
     }
 
     /// Which shards reads and writes use now, of the one epoch that this is [`at`](Self::at).
@@ -169,11 +185,10 @@ impl CollectionMetadata {
 
     /// The most shards that the collection ever had, or is about to have.
     pub fn most_shards(&self) -> ShardCount {
-        let running = self.phase.most_shards(self.number_of_shards);
         // A change by earlier software leaves `largest_count` as it was.
-        let counts = [self.widest(), self.min_shards, self.largest_count];
+        let counts = [self.min_shards, self.largest_count];
         let history = self.shard_history.iter().map(|entry| entry.count);
-        history.chain(counts).fold(running, ShardCount::max)
+        history.chain(counts).fold(self.widest(), ShardCount::max)
     }
 
     /// Whether the fields fit each other. What the protocol has written always does; what somebody

@@ -20,21 +20,21 @@ impl<'a> Next<'a> {
     /// With a change to `to` begun of this extent. `None` where that would begin in an older epoch, or has the count.
     pub(crate) fn begun(self, extent: &Extent, to: ShardCount) -> Option<CollectionMetadata> {
         let CollectionMetadata { epochs, number_of_shards, .. } = self.of;
-        let is_newest = *number_of_shards != to;
+        let newest_differs = *number_of_shards != to;
         match extent {
-            Extent::Newest => is_newest.then(|| self.forward(None, to)),
+            Extent::Newest => newest_differs.then(|| self.forward(None, to)),
             Extent::Behind { boundary, descending } => {
                 let descending = if epochs.is_one() { *descending } else { epochs.descending };
                 let epochs = Epochs { descending, ..epochs.clone() };
                 let epochs = epochs.with_boundary(boundary.clone(), *number_of_shards)?;
                 let divided = CollectionMetadata { epochs, ..self.of.clone() };
-                is_newest.then(|| Next::after(&divided, self.now_secs).forward(None, to))
+                newest_differs.then(|| Next::after(&divided, self.now_secs).forward(None, to))
             }
             Extent::Older(at) => {
                 let differs = epochs.older.get(*at).is_some_and(|epoch| epoch.count != to);
                 differs.then(|| self.forward(Some(*at), to))
             }
-            Extent::Whole if is_newest => Some(self.forward(None, to)),
+            Extent::Whole if newest_differs => Some(self.forward(None, to)),
             Extent::Whole => {
                 let next = epochs.older.iter().rposition(|epoch| epoch.count != to)?;
                 Some(self.forward(Some(next), to))
@@ -68,7 +68,7 @@ impl<'a> Next<'a> {
     }
 
     /// With its change closed: a reshard in `move`, or a growth that moves nothing, whose new count is in force from here on. Epochs
-    /// of equal counts are joined, unless the change is turned round. `None` where there is neither.
+    /// of equal counts are merged, unless the change is turned round. `None` where there is neither.
     pub(crate) fn closed(self, turns_round: bool) -> Option<CollectionMetadata> {
         let Self { of, now_secs } = self;
         let merged = || of.epochs.merged(of.number_of_shards);
@@ -96,6 +96,7 @@ impl<'a> Next<'a> {
         let was_in_use = shards.any(|shard| of.is_clearing_up(shard));
         let last_updated_secs = if was_in_use { now_secs } else { of.last_updated_secs };
         CollectionMetadata {
+            // What was kept for a way back that was withdrawn.
             epochs: of.epochs.merged(of.number_of_shards),
             cleanup_pending: false,
             last_updated_secs,

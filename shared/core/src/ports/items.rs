@@ -194,8 +194,7 @@ impl SortRange {
                 if !is_bounded(&after) && !is_bounded(&until) {
                     // A bound that lies outside is below all of them, or above.
                     let is_above = |bound: &Option<SortKey>| bound > &first;
-                    let holds_all = (after.is_none() || !is_above(&after))
-                        && (until.is_none() || is_above(&until));
+                    let holds_all = !is_above(&after) && (until.is_none() || is_above(&until));
                     return holds_all.then(|| self.clone());
                 }
                 (first, last)

@@ -1,11 +1,13 @@
-//! Whether a collection may get another epoch, and where it is to begin (protocol: "Epochs").
+//! Whether a collection may get another epoch, where it is to begin, and which one is merged at rest (protocol: "Epochs").
 
 use std::time::Duration;
 
 use dynashard_keys::SortKey;
 use futures_util::future::join;
 
-use crate::decide::epochs::{behind_items, behind_writes, decide_merge, descends};
+use crate::decide::epochs::{
+    BeginsBehind, begins_behind, behind_items, behind_writes, decide_merge, descends,
+};
 use crate::model::decision::{CountChange, Decision};
 use crate::model::epochs::{Epochs, Extent, Interval};
 use crate::model::error::{Code, Error};
@@ -93,12 +95,11 @@ pub(crate) async fn extent_of(
     if let Some(older) = epoch {
         return Extent::Older(older);
     }
-    let epochs = &metadata.epochs;
-    let extent = match action {
-        CountChange::Grow(_) if epochs.is_one() || !written.is_empty() => {
+    let extent = match begins_behind(&metadata.epochs, action, !written.is_empty()) {
+        Some(BeginsBehind::LastWrites { least }) => {
             let now = directory.now();
             let counted_by = Deadline::after(now, COUNTED_WITHIN.min(deadline.remaining(now)));
-            match behind_last(directory, metadata, written, counted_by).await {
+            match behind_last(directory, metadata, (written, least), counted_by).await {
                 LastWrites::GoTo(extent) => Some(extent),
                 LastWrites::GoAnywhere => None,
                 LastWrites::AreNotKnown => {
@@ -107,11 +108,8 @@ pub(crate) async fn extent_of(
                 }
             }
         }
-        CountChange::Shrink(_) if epochs.shrinks_in_place() => None,
-        CountChange::Grow(_) | CountChange::Shrink(_) => {
-            behind_newest(directory, metadata, deadline).await
-        }
-        CountChange::TurnRound(_) | CountChange::None => None,
+        Some(BeginsBehind::NewestItems) => behind_newest(directory, metadata, deadline).await,
+        None => None,
     };
     // Without an epoch the change is the same, and dearer.
     extent.unwrap_or_default()
@@ -135,22 +133,21 @@ enum LastWrites {
 async fn behind_last(
     directory: &Directory,
     metadata: &CollectionMetadata,
-    written: &[SortKey],
+    (written, least): (&[SortKey], u64),
     deadline: Deadline,
 ) -> LastWrites {
     if !metadata.placement.is_calculated() || written.is_empty() {
         return LastWrites::GoAnywhere;
     }
     let epochs = &metadata.epochs;
-    let least = if epochs.is_one() { Epochs::LEAST_ITEMS_BEFORE_FIRST } else { Epochs::FEW_ITEMS };
-    let Some(boundary) = behind_writes(written, epochs.descending) else {
+    let way = descends(written);
+    let descending = way.unwrap_or(epochs.descending);
+    let Some(boundary) = behind_writes(written, descending) else {
         return LastWrites::AreNotKnown;
     };
-    let way = descends(written);
-    let (Some(descending), true) = (way, epochs.is_one() || way == Some(epochs.descending)) else {
+    if way.is_none() || !epochs.is_one() && descending != epochs.descending {
         return LastWrites::GoAnywhere;
-    };
-    let boundary = behind_writes(written, descending).unwrap_or(boundary);
+    }
     // What refuses an epoch is asked for less than what would tell whether it pays.
     match check(directory, metadata, &boundary, deadline).await {
         Ok(()) => {}

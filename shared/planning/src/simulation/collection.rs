@@ -85,14 +85,9 @@ impl<'a> Collection<'a> {
         }
     }
 
-    /// The shards that take writes. A growth is not in force before its items may move.
+    /// The shards that take writes.
     pub(super) fn shards(&self) -> u32 {
-        match self.metadata.phase {
-            Phase::Forward { from, to } if self.metadata.epochs.changing.is_none() => {
-                from.min(to).get()
-            }
-            _ => self.metadata.number_of_shards.get(),
-        }
+        self.metadata.takes_writes().get()
     }
 
     /// The part of its writes that each shard gets: even, but for writers whose metadata is out of date.

@@ -217,9 +217,14 @@ impl Run {
         float(sum) / float(u64::from(count(self.seconds.len()).max(1)))
     }
 
-    /// The write units that it spared to leave items where they are, where each takes so many to write.
+    /// The items that stayed where they were since sort keys grow.
+    pub fn spared(&self) -> u64 {
+        self.moved_if_whole.saturating_sub(self.moved)
+    }
+
+    /// The write units that moving them would have taken, where each takes so many to write.
     pub fn spared_write_units(&self, units_of_item: u64) -> u64 {
-        self.moved_if_whole.saturating_sub(self.moved) * units_of_move(units_of_item)
+        self.spared() * units_of_move(units_of_item)
     }
 
     /// What the writes and the moves cost, in US dollars.

@@ -1,6 +1,8 @@
 //! Which items of a collection lie in which of its epochs.
 
-use dynashard_core::{CollectionMetadata, CountChange, Epoch, Epochs, Extent};
+use dynashard_core::{
+    BeginsBehind, CollectionMetadata, CountChange, Epoch, Epochs, Extent, begins_behind,
+};
 use dynashard_keys::{ShardCount, SortKey};
 
 use crate::float;
@@ -47,15 +49,12 @@ impl Past {
         keys_are_known: bool,
     ) -> bool {
         let epochs = &metadata.epochs;
-        let is_large = self.items() >= Epochs::LEAST_ITEMS_BEFORE_FIRST;
+        let newest = self.items.last().copied().unwrap_or_default();
         epochs.count() < Epochs::MAX
-            && match action {
-                CountChange::Grow(_) if epochs.is_one() => is_large && keys_are_known,
-                CountChange::Grow(_) => {
-                    self.items.last().is_some_and(|items| *items >= Epochs::FEW_ITEMS)
-                }
-                CountChange::Shrink(_) => !epochs.shrinks_in_place(),
-                CountChange::TurnRound(_) | CountChange::None => false,
+            && match begins_behind(epochs, action, keys_are_known) {
+                Some(BeginsBehind::LastWrites { least }) => keys_are_known && newest >= least,
+                Some(BeginsBehind::NewestItems) => true,
+                None => false,
             }
     }
 
@@ -91,26 +90,22 @@ impl Past {
 
     /// The change has closed: neighbours of equal counts become one.
     pub(super) fn merge(&mut self, metadata: &mut CollectionMetadata) {
-        let older = &metadata.epochs.older;
-        let newest = metadata.number_of_shards;
-        let mut items = Vec::new();
-        let mut carried = 0;
-        for (at, of_epoch) in self.items.iter().enumerate() {
-            let count = |at: usize| older.get(at).map_or(newest, |epoch| epoch.count);
+        let merged = metadata.epochs.merged(metadata.number_of_shards);
+        let ends = metadata.epochs.older.iter().map(Some).chain([None]);
+        let (mut items, mut carried) = (Vec::new(), 0);
+        for (of_epoch, end) in self.items.iter().zip(ends) {
             carried += of_epoch;
-            if at + 1 == self.items.len() || count(at) != count(at + 1) {
+            if end.is_none_or(|end| merged.older.contains(end)) {
                 items.push(std::mem::take(&mut carried));
             }
         }
         self.items = items;
-        metadata.epochs = metadata.epochs.merged(newest);
+        metadata.epochs = merged;
     }
 
     /// The shards that a page asks, by each item.
     pub(super) fn shards_read(&self, metadata: &CollectionMetadata) -> f64 {
-        let counts = metadata.epochs.older.iter().map(|epoch| epoch.count);
-        let counts = counts.chain([metadata.number_of_shards]);
-        let of_epoch = self.items.iter().zip(counts);
+        let of_epoch = self.items.iter().zip(metadata.counts());
         of_epoch.map(|(items, count)| float(*items) * f64::from(count.get())).sum()
     }
 

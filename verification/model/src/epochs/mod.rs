@@ -113,7 +113,7 @@ impl EpochsModel {
     }
 
     fn epoch(&self, revision: Revision, key: SortKey) -> Epoch {
-        if revision == Revision::closing(1) && self.has(Mutation::JoinUnequal) {
+        if revision == Revision::closing(1) && self.has(Mutation::MergeUnequal) {
             return Epoch { keys: Interval::WHOLE, old: self.from, new: self.from };
         }
         let begun = usize::from(revision.reshards_begun());

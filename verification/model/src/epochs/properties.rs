@@ -27,7 +27,7 @@ pub(super) fn properties() -> Vec<Property<EpochsModel>> {
         }),
         // Invariant I4.
         Property::always("everything at home in `stable`", at_home),
-        // Invariant I21.
+        // Invariants I21, I42.
         Property::always("every marker is one that the job accounts for", |_, state: &State| {
             state.markers().all(|(key, _, _)| state.marked.contains(key))
         }),

@@ -19,7 +19,8 @@ const AT_A_TIME: usize = 16;
 
 impl PinnedSettings<'_> {
     /// Brings what is stored to the newest format: segments list the collections that the directory item lists itself (protocol: "The
-    /// directory"), and collections may have epochs. Functions that know only a format before do nothing from then on. May be begun again wherever it was interrupted, and by several at once.
+    /// directory"), and collections may have epochs. Functions that know only a format before do nothing from then on. May be
+    /// begun again wherever it was interrupted, and by several at once.
     pub async fn convert(
         self,
         catalog: &dyn CollectionCatalog,

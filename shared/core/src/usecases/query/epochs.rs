@@ -36,7 +36,7 @@ fn parts(query: &Query, metadata: &Arc<CollectionMetadata>, start: Option<&SortK
         let interval = metadata.epochs.interval(epoch);
         ahead.within(&interval)?;
         let range = query.range.within(&interval)?;
-        let moves = metadata.of_epoch(epoch).reshard().is_some();
+        let moves = metadata.epochs.changing == epoch && metadata.reshard().is_some();
         let consistency = if moves { Consistency::Strong } else { query.consistency };
         let query = Query { range, consistency, strategy: Strategy::Ordered, ..query.clone() };
         Some(Part { epoch, interval, query })
@@ -59,7 +59,7 @@ pub(super) async fn page_of_epochs(
     let mut parts = parts.iter().peekable();
     let cursor = loop {
         let Some(Part { epoch, interval, query }) = parts.next() else { break None };
-        reading = reading.of_epoch(*epoch, query);
+        reading = reading.of_epoch(*epoch, interval, query);
         // Behind what was returned, and behind what the epoch begins behind.
         let begins = interval.after.as_ref().filter(|_| query.ascending);
         let last = reading.page.last().or(start.as_ref());

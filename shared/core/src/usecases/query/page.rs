@@ -80,7 +80,7 @@ pub(super) struct PageRead<'a> {
     /// The metadata of all epochs.
     whole: Arc<CollectionMetadata>,
     /// The sort keys of the epoch.
-    pub(super) within: Interval,
+    within: Interval,
     pub(super) page: Page<'a>,
 }
 
@@ -96,11 +96,16 @@ impl<'a> PageRead<'a> {
         Self { query, deadline, known, whole, within, page }
     }
 
-    /// This page, while it is read of one epoch by this query of it.
-    pub(super) fn of_epoch(self, epoch: Option<usize>, query: &'a Query) -> Self {
+    /// This page, while it is read of one epoch, which has these sort keys, by this query of it.
+    pub(super) fn of_epoch(
+        self,
+        epoch: Option<usize>,
+        within: &Interval,
+        query: &'a Query,
+    ) -> Self {
         let metadata = Arc::new(self.whole.of_epoch(epoch));
-        let within = self.whole.epochs.interval(epoch);
-        Self { query, known: Known { metadata, ..self.known }, within, ..self }
+        let known = Known { metadata, ..self.known };
+        Self { query, known, within: within.clone(), ..self }
     }
 
     /// Metadata that may still be acted on and says what it has said, or a reason to begin again.
