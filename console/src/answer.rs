@@ -8,7 +8,7 @@ use dynashard_api::json::ItemJson;
 use dynashard_api::params::Params;
 use dynashard_api::problem::Problem;
 use dynashard_core::ports::Consistency;
-use dynashard_core::query::{PageBudget, Query};
+use dynashard_core::query::{PageBudget, Query, Strategy};
 use dynashard_core::{CollectionMetadata, Error, Kind, LedgerKind, StoredItem, TableSchema};
 use dynashard_keys::{ItemKey, PartitionKey, ShardCount, SortKey};
 use http::StatusCode;
@@ -271,8 +271,15 @@ pub(crate) async fn plan(shared: &Shared, body: &[u8]) -> Answer {
     let asked = ShardCount::new(number_of_shards).map_err(Error::from)?;
     let metadata = metadata_of(tables, &partition).await?;
     let directory = tables.directory();
-    let all = Query::all(partition.clone());
-    let sample = page(tables, &Query { limit: SAMPLE, ..all }).await?;
+    let all = Query { limit: SAMPLE, ..Query::all(partition.clone()) };
+    // What the count is of: the newest epoch.
+    let newest = metadata.epochs.older.last().map(|epoch| epoch.boundary.clone());
+    let ascending = !metadata.epochs.descending;
+    let query = match newest {
+        None => all,
+        start => Query { start, ascending, strategy: Strategy::Ordered, ..all },
+    };
+    let sample = page(tables, &query).await?;
     let counted = f64::from(u32::try_from(sample.items.len()).unwrap_or(SAMPLE));
     let load = directory.records().ledger(&partition, LedgerKind::Load, tables.deadline()).await?;
     let (items, written) = if sample.cursor.is_none() {
@@ -281,8 +288,11 @@ pub(crate) async fn plan(shared: &Shared, body: &[u8]) -> Answer {
         let written = written_since_change(&metadata, &load, directory.now().wall);
         // What the last change moved tells how many there were, and each write since may have made one more.
         let before = metadata.estimated_items().round();
-        let (least, most) = (before.max(counted), before + written);
-        (Between { least, most: Some(most).filter(|most| *most > least) }, Some(written))
+        // It may have been about another epoch.
+        let is_told = metadata.epochs.is_one();
+        let least = if is_told { before.max(counted) } else { counted };
+        let most = Some(before + written).filter(|most| is_told && *most > least);
+        (Between { least, most }, Some(written))
     };
     let settings = directory.settings();
     let plan =

@@ -75,6 +75,10 @@ pub(crate) fn plan_change(
         Phase::Stable if to == from => "none",
         Phase::Stable if to > from => "grow",
         Phase::Stable => "shrink",
+        _ if metadata.epochs.changing.is_some() => {
+            let why = "an older epoch of the collection is being changed; the newest can be when that has closed";
+            return Err(Error::new(Code::ReshardRunning, why));
+        }
         Phase::Forward { from, .. } | Phase::Move { from, .. }
             if to == from && metadata.reshard().is_some() =>
         {
@@ -165,7 +169,8 @@ fn whole_secs(secs: f64) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use dynashard_keys::PartitionKey;
+    use dynashard_core::{Epoch, Epochs};
+    use dynashard_keys::{PartitionKey, SortKey};
 
     use super::*;
 
@@ -261,6 +266,21 @@ mod tests {
         );
         assert_eq!((turned.in_force_secs, turned.closes_secs), (None, None), "after what runs");
         assert_eq!(plan(&running, 8, None).map(|plan| plan.action), Ok("keep"));
+    }
+
+    /// The newest epoch was offered to be turned round, and the change was refused.
+    #[test]
+    fn regression_the_change_of_an_older_epoch_was_taken_for_one_of_the_newest() {
+        let boundary = SortKey::string("m").expect("a sort key");
+        let older = vec![Epoch { count: count(4), boundary }];
+        let running = CollectionMetadata {
+            epochs: Epochs { older, changing: Some(0), ..Epochs::default() },
+            phase: Phase::Forward { from: count(4), to: count(8) },
+            ..collection(Placement::Xxh64, 8)
+        };
+        for asked in [4, 8] {
+            assert_eq!(plan(&running, asked, None), Err(Code::ReshardRunning));
+        }
     }
 
     #[test]

@@ -258,7 +258,8 @@ impl Scaler {
         let extent = &self.resolved(metadata, extent, target, deadline).await?;
         let merges = *extent == Extent::Whole && !metadata.epochs.is_one();
         if target == metadata.number_of_shards && metadata.phase == Phase::Stable && !merges {
-            if metadata.cleanup_pending {
+            // Where an older epoch is to turn round, that is not about this one.
+            if metadata.cleanup_pending && metadata.epochs.changing.is_none() {
                 // To turn round may be what its job is to do next.
                 return self.turn_round(metadata, None, deadline).await;
             }
@@ -327,7 +328,10 @@ impl Scaler {
             return Ok(if is_all { Extent::Newest } else { extent.clone() });
         };
         let newest = metadata.epochs.older.last().map(|last| &last.boundary);
-        if newest == Some(boundary) || target == metadata.number_of_shards {
+        // A key of an older epoch is refused below, whatever the count.
+        let is_of_newest = newest.is_none_or(|last| metadata.epochs.is_newer(boundary, last));
+        let has_count = is_of_newest && target == metadata.number_of_shards;
+        if newest == Some(boundary) || has_count {
             return Ok(Extent::Newest);
         }
         epochs::check(&self.directory, metadata, boundary, deadline).await?;

@@ -285,6 +285,24 @@ fn regression_a_way_back_that_was_withdrawn_left_epochs_of_equal_counts() {
     assert_all_are_there(&world);
 }
 
+/// Asking for the count that the newest epoch has took back the way back of an older one.
+#[test]
+fn regression_a_way_back_of_an_older_epoch_was_withdrawn_by_a_request_for_the_newest() {
+    let world = divided(2, &[(BOUNDARY, 8)]);
+    change(&world, &Extent::Whole, 8).expect("the older one is merged");
+    change(&world, &Extent::Older(0), 2).expect("it is to turn round");
+    let closes = (0..100).any(|_| {
+        drop(advance(&world, Duration::from_secs(4)).expect("it goes on"));
+        world.clock.advance(Duration::from_secs(1));
+        metadata(&world).phase == Phase::Stable
+    });
+    assert!(closes);
+    change(&world, &Extent::Newest, 8).expect("it has the count");
+    finish(&world);
+    assert_eq!(metadata(&world).epochs.older.first().map(|epoch| epoch.count), Some(count(2)));
+    assert_all_are_there(&world);
+}
+
 #[test]
 fn regression_what_cannot_be_an_epoch_is_refused_and_nothing_begins() {
     let random = world(Placement::Random, 2);
@@ -294,6 +312,8 @@ fn regression_what_cannot_be_an_epoch_is_refused_and_nothing_begins() {
     assert_eq!(code(change(&world, &behind("180"), 8)), Code::ReshardRunning);
     finish(&world);
     assert_eq!(code(change(&world, &behind("100"), 8)), Code::BadParameter);
+    // What lies between it and the newest epoch has one shard, though the newest has four.
+    assert_eq!(code(change(&world, &behind("100"), 4)), Code::BadParameter);
     let again = change(&world, &behind("170"), 4).expect("it has the count");
     assert_eq!((again.phase, again.epochs.older.len()), (Phase::Stable, 1));
     let same = change(&world, &behind(BOUNDARY), 8).expect("the newest epoch grows in place");

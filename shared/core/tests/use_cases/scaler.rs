@@ -7,14 +7,14 @@ use std::time::Duration;
 
 use dynashard_core::ports::Clock;
 use dynashard_core::{
-    Code, CollectionMetadata, Epochs, Error, Extent, Generation, Grant, HistoryEntry, Kind, Phase,
-    Precondition, Settings, Stage, leases_end,
+    Code, CollectionMetadata, Epoch, Epochs, Error, Extent, Generation, Grant, HistoryEntry, Kind,
+    Phase, Precondition, Settings, Stage, leases_end,
 };
 use dynashard_keys::{PartitionKey, Placement};
 use dynashard_testkit::{Fault, Operation, block_on};
 use futures_util::future::join_all;
 
-use crate::world::{LEASE, World, code, count, outcome_unknown, partition, usual_settings};
+use crate::world::{LEASE, World, code, count, outcome_unknown, partition, sort, usual_settings};
 
 /// H in these tests.
 const LIFETIME: Duration = Duration::from_secs(20);
@@ -193,6 +193,27 @@ fn what_grow_keys_do_not_name_is_refused_and_nothing_is_written() {
         |shards| block_on(scaler.request_count(&partition(), count(shards), world.deadline()));
     assert_eq!(code(ask(8)), Code::CollectionNotAllowed);
     ask(1).expect("fewer shards");
+}
+
+/// An older epoch had fewer shards, and so a shrink of the newest counted as growth, which was not allowed.
+#[test]
+fn regression_the_newest_epoch_could_not_become_plain_again_beside_a_narrow_one() {
+    let grow_keys = "FLIGHT#*".parse().expect("patterns");
+    let world = World::with(Settings { grow_keys, ..usual_settings() });
+    let older = vec![Epoch { count: count(1), boundary: sort("m") }];
+    let epochs = Epochs { older, ..Epochs::default() };
+    let stable = crate::world::metadata(2, 16, Placement::Xxh64);
+    world.memory.place_metadata(CollectionMetadata { epochs, ..stable });
+    let ask = |extent: &Extent, shards| {
+        let change = (extent, count(shards));
+        let scaler = world.scaler();
+        block_on(scaler.request_change(None, &partition(), change, world.deadline()))
+    };
+    assert_eq!(code(ask(&Extent::Newest, 32)), Code::CollectionNotAllowed);
+    assert_eq!(code(ask(&Extent::Older(0), 4)), Code::CollectionNotAllowed);
+    assert_eq!(code(ask(&Extent::Whole, 16)), Code::CollectionNotAllowed);
+    let shrinks = ask(&Extent::Newest, 4).expect("fewer shards");
+    assert_eq!(shrinks.phase, Phase::Forward { from: count(16), to: count(4) });
 }
 
 fn grant(digest: &str, most: u32) -> Grant {

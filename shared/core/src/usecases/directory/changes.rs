@@ -86,8 +86,12 @@ impl<'a> Changes<'a> {
             return Ok(BeginOutcome::Running);
         }
         // What a controller continues was decided before. And what has grown may always become plain again.
-        let least = seen.epochs.older.iter().map(|epoch| epoch.count);
-        let least = least.fold(seen.number_of_shards, ShardCount::min);
+        let newest = seen.number_of_shards;
+        let least = match extent {
+            Extent::Newest | Extent::Behind { .. } => newest,
+            Extent::Older(at) => seen.counts().nth(*at).unwrap_or(newest),
+            Extent::Whole => seen.counts().min().unwrap_or(newest),
+        };
         if planned.is_none() && target > least {
             self.check_allowed(&seen.partition)?;
         }
