@@ -41,6 +41,7 @@ use simulated::AbsorbedShare;
 use summary::{Steady, Summary, growth, reshards};
 use target::Target;
 use thiserror::Error;
+use tokio::time::{sleep, timeout};
 use view::View;
 use watched::Watched;
 
@@ -70,6 +71,9 @@ const MOST_MOVER_WCU: u32 = 100_000;
 
 /// For how long the demo waits at least for its reshards to close, once everything is written.
 const LEAST_CLOSING: Duration = Duration::from_secs(30);
+
+/// A stack whose first sweep takes longer than this gets its load all the same.
+const MOST_SWEEPING: Duration = Duration::from_secs(30);
 
 /// The least share of min(offered, capacity) that a settled collection absorbs.
 const SETTLED_SHARE: f64 = 0.9;
@@ -314,6 +318,21 @@ fn options(built: &StackOptions, args: &DemoArgs, plan: &Plan) -> StackOptions {
     }
 }
 
+/// Waits until the first sweep has asked which changes run, before which it pins the settings.
+async fn until_swept(stack: &Stack) {
+    let is_swept = || {
+        let tables = stack.counters().tables;
+        tables.get(METADATA_TABLE).is_some_and(|operations| operations.contains_key("Query"))
+    };
+    let swept = async {
+        while !is_swept() {
+            sleep(Duration::from_millis(20)).await;
+        }
+    };
+    // What it would have pinned is pinned by the writer then.
+    let _ = timeout(MOST_SWEEPING, swept).await;
+}
+
 async fn show(
     (stack, target): (&Stack, &Target),
     args: &DemoArgs,
@@ -330,8 +349,9 @@ async fn show(
     let metadata = operator.records(METADATA_TABLE, schema);
     let partitions = airports.iter().map(|airport| PartitionKey::new(&airport.code));
     let partitions = partitions.collect::<Result<Vec<_>, _>>()?;
-    // The first writer that acts pins the settings and puts the item that names the table's owner, which are not part of the
-    // load: with this one it has done so before anything is counted.
+    // Whoever acts first pins the settings and puts the item that names the table's owner, which are not part of the load: with
+    // these two it is done before anything is counted. The first sweep comes by itself, and would put it beside a writer.
+    until_swept(stack).await;
     target.delete_nothing().await?;
     let watched = Watched::start(metadata.clone(), partitions.clone());
     let run = Run { stack, target, plan, airports, watched };
