@@ -78,7 +78,7 @@ struct ParameterArgs {
     /// Use this `RequestLifetimeSecs` instead of the pinned one. Without either, `doctor` judges none.
     #[arg(long, value_name = "SECS", conflicts_with = "stack_name", value_parser = clap::value_parser!(u64).range(1..=1_800))]
     request_lifetime_secs: Option<u64>,
-    /// The parameter `GrowKeys`. Without it `import` lets no collection grow, and `scale` changes any.
+    /// The parameter `GrowKeys`. Without it `import` lets no collection grow, and `scale` changes what the stack lets grow.
     #[arg(long, value_name = "PATTERNS", conflicts_with = "stack_name")]
     grow_keys: Option<GrowKeys>,
     /// The parameter `MaxShards`.
@@ -334,6 +334,12 @@ impl Connection {
         };
         let mut connection = self.clone();
         connection.flags.complete(&mut connection.place.settings, &pinned);
+        if self.flags.grow_keys.is_none()
+            && let Some(policy) = directory.pinned().policy(deadline(&directory)).await?
+        {
+            // A key that the stack leaves alone may have writers that would not find its other shards.
+            connection.place.settings.grow_keys = policy.grow_keys;
+        }
         Ok(PinnedConnection(connection))
     }
 

@@ -5,11 +5,24 @@ pub(crate) mod users;
 
 use dynashard_aws_operator::{Caller, RequestSigner};
 use dynashard_client::{Bounds, Client, CollectionQuery, Condition, HttpApi, InProcess, Store};
+use dynashard_keys::{ItemKey, PartitionKey, Placement, ShardCount, SortKey};
 use futures_util::TryStreamExt;
 use serde_json::json;
 use users::User;
 
-use crate::common::LocalStack;
+use crate::common::{LocalStack, checkout};
+
+fn partition(key: &str) -> PartitionKey {
+    PartitionKey::new(key).expect("a key")
+}
+
+/// Has the stack tell by what it decides, as its schedule does each minute.
+fn tell(stack: &LocalStack) {
+    let schedule = std::fs::read_to_string(checkout().join("events/scale-schedule.json"));
+    let schedule = schedule.expect("an event");
+    let told = tokio::task::block_in_place(|| stack.invoke("ScaleFunction", &schedule));
+    assert_eq!(told.status, 200, "{told:?}");
+}
 
 /// All users of a tenant by way of `client`, which did not store them.
 async fn read<S: Store>(client: &Client<S>, tenant_id: &str) -> Vec<User> {
@@ -69,6 +82,7 @@ async fn both_stores_see_the_same_items_and_versions() {
     assert_eq!(tables.get_consistent::<User>(&key).await.expect("it reads"), None);
 
     // A collection has the shards of its type, whoever made it, and its items lie in all of them.
+    tell(&stack);
     for (client_of, tenant_id) in [("api", "spread-by-api"), ("tables", "spread-by-tables")] {
         let partition = User::partition_key_of(tenant_id).expect("a key");
         match client_of {
@@ -81,6 +95,38 @@ async fn both_stores_see_the_same_items_and_versions() {
         assert_eq!(collection["placement"], json!("xxh64"));
         assert_eq!(users::tour(&tables, tenant_id).await.expect("it runs").len(), 19);
         assert_eq!(read(&api, tenant_id).await.len(), 19);
+    }
+    tokio::task::spawn_blocking(move || drop(stack)).await.expect("it ends");
+}
+
+/// A client on the tables gave any key any number of shards: writers of a key that the stack leaves alone no longer found its items.
+#[tokio::test(flavor = "multi_thread")]
+async fn regression_a_client_on_the_tables_sharded_keys_that_the_stack_leaves_alone() {
+    let set = ["LeaseSecs=1", "GrowKeys=EVENT#*", "MaxShards=8"];
+    let set = set.iter().flat_map(|setting| ["--set", setting]).collect::<Vec<_>>();
+    let stack = tokio::task::spawn_blocking(move || LocalStack::start(&set)).await;
+    let stack = stack.expect("it starts");
+    let api = HttpApi::new(&stack.api).expect("a URL");
+    // The first request makes the stack pin its settings.
+    let key = ItemKey::new(partition("EVENT#0"), SortKey::string("0").expect("a sort key"));
+    api.put(&key, "{}", &Condition::None).await.expect("it is put");
+    tell(&stack);
+    let caller = Caller { endpoint_url: Some(stack.dynamodb.clone()), ..Caller::default() };
+    let tables = InProcess::connect(&caller, "MainTable", "MetadataTable").await;
+    let tables = tables.expect("the settings are pinned");
+    for (pk, shards, code) in [
+        ("ORDER#1", 2, Some("collection_not_allowed")),
+        ("EVENT#1", 16, Some("bad_shard_count")),
+        ("EVENT#2", 8, None),
+    ] {
+        let partition = partition(pk);
+        let count = ShardCount::new(shards).expect("a count");
+        let by_tables = tables.create_collection(&partition, Placement::Xxh64, count).await;
+        let by_tables = by_tables.as_ref().map_err(|error| error.code().unwrap_or_default());
+        assert_eq!(by_tables.err(), code, "{pk}");
+        let by_api = api.create_collection(&partition, Placement::Xxh64, count).await;
+        let by_api = by_api.as_ref().map_err(|error| error.code().unwrap_or_default());
+        assert_eq!(by_api.err(), code.or(Some("collection_exists")), "{pk}");
     }
     tokio::task::spawn_blocking(move || drop(stack)).await.expect("it ends");
 }

@@ -8,8 +8,8 @@ use dynashard_aws_operator::{Caller, Operator};
 use dynashard_core::ports::Consistency;
 use dynashard_core::query::{MAX_PAGE_BYTES, PageBudget, Query};
 use dynashard_core::{
-    Bounds, Code, Deadline, Directory, Precondition, Reader, Scaler, StoredItem, TableSchema,
-    Version, Writer,
+    Bounds, Code, Deadline, Directory, Error, Precondition, Reader, Scaler, Settings, StoredItem,
+    TableSchema, Version, Writer,
 };
 use dynashard_keys::{ItemKey, PartitionKey, Placement, ShardCount, SortKey};
 use serde_json::value::{RawValue, to_raw_value};
@@ -25,7 +25,18 @@ pub struct InProcess {
     writer: Writer,
     reader: Reader,
     scaler: Scaler,
+    /// Where the scaler's settings are told, if not by whoever made this.
+    stack: Option<Stack>,
     timeout: Duration,
+}
+
+/// A stack that runs elsewhere.
+struct Stack {
+    operator: Operator,
+    main_table: String,
+    metadata_table: String,
+    /// What it has pinned.
+    settings: Settings,
 }
 
 impl InProcess {
@@ -53,7 +64,9 @@ impl InProcess {
     ) -> Result<Self, ClientError> {
         let operator = Operator::connect(caller).await?;
         let settings = operator.pinned_settings(main_table, metadata_table, TIMEOUT).await?;
-        Ok(Self::new(|| operator.directory(main_table, metadata_table, settings.clone())))
+        let found = Self::new(|| operator.directory(main_table, metadata_table, settings.clone()));
+        let [main_table, metadata_table] = [main_table, metadata_table].map(str::to_owned);
+        Ok(Self { stack: Some(Stack { operator, main_table, metadata_table, settings }), ..found })
     }
 }
 
@@ -65,6 +78,7 @@ impl InProcess {
             writer: Writer::new(directory()),
             reader: Reader::new(directory()),
             scaler: Scaler::new(directory()),
+            stack: None,
             timeout: TIMEOUT,
         }
     }
@@ -174,8 +188,28 @@ impl Store for InProcess {
         count: ShardCount,
     ) -> Result<(), ClientError> {
         let deadline = self.deadline();
-        self.scaler.create_collection(partition, Some(placement), count, deadline).await?;
+        let told = match &self.stack {
+            Some(stack) => Some(Box::pin(stack.scaler(self.timeout)).await?),
+            None => None,
+        };
+        let scaler = told.as_ref().unwrap_or(&self.scaler);
+        scaler.create_collection(partition, Some(placement), count, deadline).await?;
         Ok(())
+    }
+}
+
+impl Stack {
+    /// A scaler that allows what the stack allows now. Writers of a key that the stack leaves alone would not find what lies in its
+    /// other shards.
+    async fn scaler(&self, within: Duration) -> Result<Scaler, ClientError> {
+        let Self { operator, main_table, metadata_table, settings } = self;
+        let policy = operator.stack_policy(main_table, metadata_table, settings, within).await?;
+        let Some(policy) = policy else {
+            let why = "the stack has not told which keys may get shards; its ScaleFunction does within a minute of its deployment";
+            return Err(Error::new(Code::Unavailable, why).into());
+        };
+        let settings = policy.applied_to(settings.clone());
+        Ok(Scaler::new(operator.directory(main_table, metadata_table, settings)))
     }
 }
 
