@@ -23,7 +23,7 @@ const MAX_WRITES: usize = 25;
 /// The most keys of one batch (DynamoDB API: `BatchGetItem`).
 const MAX_KEYS: usize = 100;
 
-/// The errors of a single write that leave it to be sent again: a batch names such writes as not processed.
+/// The errors of a part of a batch that leave it to be sent again: the batch names it as not processed.
 const UNPROCESSED: [&str; 5] = [
     "ProvisionedThroughputExceededException",
     "RequestLimitExceeded",
@@ -38,6 +38,12 @@ struct BatchWrite<'a> {
     /// `PutRequest` or `DeleteRequest`.
     form: &'static str,
     request: Members,
+}
+
+/// The writes of tables that are not managed, by their tables, and what DynamoDB answered to them.
+struct Others {
+    answer: Answer,
+    writes: Members,
 }
 
 /// What a batch of reads comes to.
@@ -80,20 +86,34 @@ pub(crate) async fn write(
     let rest = tables.iter().filter(|(name, _)| !managed.contains(name.as_str()));
     let rest = rest.map(|(name, writes)| (name.clone(), writes.clone())).collect::<Members>();
     let options = body.clone();
-    let others = async {
-        if rest.is_empty() {
-            return Ok(None);
+    // They come first: what DynamoDB refuses about them it refuses before it has written anything.
+    let others = if rest.is_empty() {
+        None
+    } else {
+        body.insert("RequestItems".to_owned(), rest.clone().into());
+        let answer = sent(upstream, "BatchWriteItem", body).await;
+        if !answer.is_success() && !is_left(&answer) {
+            return Ok(answer);
         }
-        body.insert("RequestItems".to_owned(), rest.into());
-        let sent = Value::Object(body).to_string().into_bytes();
-        let answer = upstream.exchange("BatchWriteItem", sent, None).await;
-        answer.map(|answer| Some(Answer::from(answer))).map_err(|error| refused(&error))
+        Some(Others { answer, writes: rest })
     };
     let written = join_all(
         singles.iter().map(|write| write_of_batch(upstream, write, (&options, singles.len()))),
-    );
-    let (others, written) = futures_util::join!(others, written);
-    Ok(merged(others?, singles, written))
+    )
+    .await;
+    Ok(merged(others, singles, written))
+}
+
+/// The answer to a request, and what the client is told where there was none.
+async fn sent(upstream: &Upstream, operation: &str, body: Members) -> Answer {
+    let body = Value::Object(body).to_string().into_bytes();
+    let answer = upstream.exchange(operation, body, None).await;
+    answer.map_or_else(|error| refused(&error).answer(), Answer::from)
+}
+
+/// Whether a part of a batch failed so that a batch names it as not processed.
+fn is_left(answer: &Answer) -> bool {
+    answer.status >= 500 || UNPROCESSED.iter().any(|name| answer.is_error(name))
 }
 
 async fn write_of_batch(
@@ -137,11 +157,18 @@ pub(crate) async fn get(
     let (body, found) = (&body, &found);
     attempts(first, deadline, || async move {
         let mut joined: Option<(Answer, Members)> = None;
+        let (mut failed, mut is_any_read) = (None, false);
         let Reads { requests, leases, is_understood } = batch_gets(body, found, deadline).await?;
         for (generation, request) in requests {
-            let sent = Value::Object(request).to_string().into_bytes();
-            let answer = upstream.exchange("BatchGetItem", sent, None).await.map(Answer::from);
-            let answer = answer.map_err(|error| refused(&error))?;
+            let keys = request.get("RequestItems").cloned();
+            let mut answer = sent(upstream, "BatchGetItem", request).await;
+            if is_left(&answer) {
+                let left = keys.map(|keys| ("UnprocessedKeys".to_owned(), keys));
+                let left = Answer::own(200, String::new()).with_body(left.into_iter().collect());
+                failed = Some(std::mem::replace(&mut answer, left));
+            } else {
+                is_any_read = true;
+            }
             if !answer.is_success() {
                 return Ok(Attempt::Answered(answer));
             }
@@ -155,10 +182,12 @@ pub(crate) async fn get(
             };
             match &mut joined {
                 None => joined = Some((answer, members)),
-                Some((_, into)) => members.into_iter().for_each(|(name, more)| {
-                    merge(into.entry(name).or_insert(Value::Null), more);
-                }),
+                Some((_, into)) => join_reads(into, members),
             }
+        }
+        // Nothing was read at all, which a batch tells by the exception.
+        if let Some(failed) = failed.filter(|_| !is_any_read) {
+            return Ok(Attempt::Answered(failed));
         }
         let now = first.requests().now();
         match joined {
@@ -338,15 +367,20 @@ fn writes<'a>(
 
 /// One answer of the batch of the other tables and of single writes.
 fn merged(
-    others: Option<Answer>,
+    others: Option<Others>,
     singles: Vec<BatchWrite<'_>>,
     written: Vec<Result<Answer, Refusal>>,
 ) -> Answer {
-    if let Some(others) = others.as_ref().filter(|others| !others.is_success()) {
-        return others.clone();
-    }
-    let mut members = others.as_ref().map(Answer::members).unwrap_or_default();
+    let (others, left) = match others {
+        Some(Others { answer, writes }) if !answer.is_success() => (Some(answer), writes),
+        Some(Others { answer, .. }) => (Some(answer), Members::new()),
+        None => (None, Members::new()),
+    };
+    let is_any_written = others.as_ref().is_some_and(Answer::is_success);
+    let members = others.as_ref().filter(|_| is_any_written).map(Answer::members);
+    let mut members = members.unwrap_or_default();
     let mut unprocessed = members.remove("UnprocessedItems").unwrap_or_else(|| json!({}));
+    merge(&mut unprocessed, left.into());
     let mut unprocessed_writes = 0;
     let all = singles.len();
     let mut last = None;
@@ -366,7 +400,7 @@ fn merged(
                     merge(by_table, json!({ write.table: [metrics] }));
                 }
             }
-        } else if UNPROCESSED.iter().any(|name| answer.is_error(name)) || answer.status >= 500 {
+        } else if is_left(&answer) {
             unprocessed_writes += 1;
             merge(&mut unprocessed, json!({ write.table: [{ write.form: write.request }] }));
         } else {
@@ -377,17 +411,45 @@ fn merged(
     }
     // Nothing was done at all, which a batch tells by the exception.
     if unprocessed_writes == all
-        && others.is_none()
-        && let Some(last) = last
+        && !is_any_written
+        && let Some(failed) = others.as_ref().or(last.as_ref())
     {
-        return last;
+        return failed.clone();
     }
     members.insert("UnprocessedItems".to_owned(), unprocessed);
-    let answer = others.or(last).unwrap_or_else(|| Answer::own(200, String::new()));
+    let answer = others
+        .filter(Answer::is_success)
+        .or(last)
+        .unwrap_or_else(|| Answer::own(200, String::new()));
     Answer { status: 200, ..answer }.with_body(members)
 }
 
-/// Adds what a single write consumed to what the batch has of its table.
+/// Joins what two requests of a batch of reads answered.
+fn join_reads(into: &mut Members, more: Members) {
+    for (name, mut more) in more {
+        match (name.as_str(), &mut more) {
+            ("ConsumedCapacity", Value::Array(all)) => {
+                for of_table in std::mem::take(all) {
+                    add_capacity(into, of_table);
+                }
+            }
+            ("UnprocessedKeys", Value::Object(tables)) => {
+                let left = into.entry(name).or_insert_with(|| json!({}));
+                for (table, of_table) in tables {
+                    // What is read of the keys is in both as the client has asked.
+                    let known = left.get_mut(table).and_then(|known| known["Keys"].as_array_mut());
+                    match (known, of_table["Keys"].as_array()) {
+                        (Some(keys), Some(more)) => keys.extend(more.iter().cloned()),
+                        _ => left[table.as_str()] = of_table.take(),
+                    }
+                }
+            }
+            _ => merge(into.entry(name).or_insert(Value::Null), more),
+        }
+    }
+}
+
+/// Adds what a part of a batch consumed to what the batch has of its table.
 fn add_capacity(members: &mut Members, capacity: Value) {
     let all = members.entry("ConsumedCapacity").or_insert_with(|| json!([]));
     let Some(all) = all.as_array_mut() else { return };

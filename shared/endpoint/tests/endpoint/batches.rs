@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::canned::{Canned, Reply};
+use crate::sharded::layouts;
 use crate::stack::{MAIN, OTHER, Stack, ask, item};
 
 /// What DynamoDB takes above the limits it would carry out without a guard.
@@ -101,4 +102,94 @@ async fn regression_what_was_read_of_a_key_that_was_not_understood_was_handed_ou
     let (status, answer) = ask(&service, "BatchGetItem", body.as_bytes()).await;
     assert_eq!(status, 500, "{answer}");
     stack.database.shutdown().await;
+}
+
+fn throttled() -> Reply {
+    let kind = "com.amazonaws.dynamodb.v20120810#ProvisionedThroughputExceededException";
+    Reply::new(400, json!({ "__type": kind, "message": "slower" }))
+}
+
+/// The client was told that nothing was written, and wrote it again over what came later.
+#[tokio::test]
+async fn regression_a_throttled_table_hid_what_was_written_to_a_managed_one() {
+    let stack = Stack::start().await;
+    let put = json!([{ "PutRequest": { "Item": item("a", "1") } }]);
+    let body = json!({ "RequestItems": { MAIN: put, OTHER: put } }).to_string();
+    let missing = "com.amazonaws.dynamodb.v20120810#ResourceNotFoundException";
+    let missing = Reply::new(400, json!({ "__type": missing, "message": "no such table" }));
+    let written = || Reply::new(200, json!({}));
+    for (replies, status, left, requests) in [
+        (vec![throttled(), written()], 200, json!({ OTHER: put }), 2),
+        (vec![Reply::new(500, json!({})), written()], 200, json!({ OTHER: put }), 2),
+        (vec![written(), Reply::new(500, json!({}))], 200, json!({ MAIN: put }), 2),
+        (vec![throttled(), Reply::new(500, json!({}))], 400, Value::Null, 2),
+        // Whatever DynamoDB refuses a batch for, it writes nothing of it.
+        (vec![missing], 400, Value::Null, 1),
+    ] {
+        let server = Canned::start(replies).await;
+        let service = stack.in_front_of(&server.url);
+        let (answered, answer) = ask(&service, "BatchWriteItem", body.as_bytes()).await;
+        assert_eq!((answered, &answer["UnprocessedItems"]), (status, &left), "{answer}");
+        assert_eq!(server.asked().len(), requests);
+    }
+    stack.database.shutdown().await;
+}
+
+/// All that was read was thrown away, as often as the client asked.
+#[tokio::test]
+async fn regression_one_hot_shard_failed_a_batch_of_reads() {
+    let stack = with_a_key_of_sixteen_shards().await;
+    let (cold, hot) = (item("a", "1"), item("sixteen", "1"));
+    let with = |keys: Value| json!({ MAIN: { "Keys": keys, "AttributesToGet": ["pk", "sk"] } });
+    let body = json!({ "RequestItems": with(json!([cold, hot])) }).to_string();
+    let read = || Reply::new(200, json!({ "Responses": { MAIN: [cold] } }));
+    for (replies, status, left) in [
+        (vec![read(), throttled()], 200, with(json!([hot]))),
+        (
+            vec![throttled(), Reply::new(200, json!({ "Responses": { MAIN: [] } }))],
+            200,
+            with(json!([cold])),
+        ),
+        (vec![throttled(), throttled()], 400, Value::Null),
+    ] {
+        let server = Canned::start(replies).await;
+        let service = stack.in_front_of(&server.url);
+        let (answered, answer) = ask(&service, "BatchGetItem", body.as_bytes()).await;
+        assert_eq!((answered, &answer["UnprocessedKeys"]), (status, &left), "{answer}");
+    }
+    stack.database.shutdown().await;
+}
+
+/// A table had two entries, and what was left named each attribute twice, which DynamoDB refuses.
+#[tokio::test]
+async fn regression_the_answers_of_two_generations_were_joined_list_by_list() {
+    let stack = with_a_key_of_sixteen_shards().await;
+    let with = |keys: Value| json!({ MAIN: { "Keys": keys, "AttributesToGet": ["pk", "sk"] } });
+    let (cold, sharded) = (item("a", "1"), item("sixteen", "1"));
+    let replies = [&cold, &item("sixteen#~3", "1")].map(|left| {
+        let capacity = json!([{ "TableName": MAIN, "CapacityUnits": 0.5 }]);
+        let left = with(json!([left]));
+        Reply::new(
+            200,
+            json!({ "Responses": {}, "UnprocessedKeys": left, "ConsumedCapacity": capacity }),
+        )
+    });
+    let server = Canned::start(replies).await;
+    let service = stack.in_front_of(&server.url);
+    let asked = with(json!([cold, sharded]));
+    let body = json!({ "RequestItems": asked, "ReturnConsumedCapacity": "TOTAL" }).to_string();
+    let (status, answer) = ask(&service, "BatchGetItem", body.as_bytes()).await;
+    assert_eq!(status, 200, "{answer}");
+    assert_eq!(answer["UnprocessedKeys"], asked);
+    assert_eq!(answer["ConsumedCapacity"], json!([{ "TableName": MAIN, "CapacityUnits": 1.0 }]));
+    stack.database.shutdown().await;
+}
+
+async fn with_a_key_of_sixteen_shards() -> Stack {
+    let stack = Stack::start().await;
+    // The settings are pinned by the first request.
+    stack.ask("GetItem", json!({ "TableName": MAIN, "Key": item("a", "1") })).await;
+    let sixteen = layouts().into_iter().find(|layout| layout.partition.as_str() == "sixteen");
+    stack.list(&sixteen.expect("a layout")).await;
+    stack
 }
