@@ -48,11 +48,17 @@ pub(super) async fn ask_patiently<T>(
 pub(super) struct Patience {
     since: Stopwatch,
     pause: Duration,
+    limit: Duration,
 }
 
 impl Patience {
     pub(super) fn begin() -> Self {
-        Self { since: Stopwatch::start(), pause: FIRST_PAUSE }
+        Self::of(PATIENCE)
+    }
+
+    /// That ends after this time.
+    pub(super) fn of(limit: Duration) -> Self {
+        Self { since: Stopwatch::start(), pause: FIRST_PAUSE, limit }
     }
 
     /// Pauses, if what was refused may pass.
@@ -68,8 +74,8 @@ impl Patience {
     }
 
     /// Pauses, and returns whether to ask again.
-    async fn pause(&mut self, may_pass: bool) -> bool {
-        if !may_pass || self.since.elapsed() + self.pause > PATIENCE {
+    pub(super) async fn pause(&mut self, may_pass: bool) -> bool {
+        if !may_pass || self.since.elapsed() + self.pause > self.limit {
             return false;
         }
         tokio::time::sleep(self.pause).await;

@@ -177,7 +177,12 @@ Examples:
 
 pub(crate) async fn run(args: AdoptArgs) -> ExitCode {
     let mut output = Output::of(args.form, args.json);
-    let status = match until_interrupted(Box::pin(act(&args, &mut output))).await {
+    let done = if args.watch.watch {
+        Box::pin(watch::run(&args, &mut output)).await
+    } else {
+        until_interrupted(Box::pin(act(&args, &mut output))).await
+    };
+    let status = match done {
         Ok(Some(status)) => status,
         Err(failure) => {
             output.failure(None, &failure);
@@ -204,10 +209,8 @@ pub(crate) async fn run(args: AdoptArgs) -> ExitCode {
 }
 
 async fn act(args: &AdoptArgs, output: &mut Output) -> Result<ExitCode, Failure> {
-    args.form.of_endless("--watch", args.watch.watch)?;
     match &args.take_over {
         Some(owned_by) => owner::take_over(args, owned_by, output).await,
-        None if args.watch.watch => Box::pin(watch::run(args, output)).await,
         None if args.leave.leave => Box::pin(leave::run(args, output)).await,
         None => check::run(args, output).await,
     }

@@ -10,12 +10,15 @@ use std::time::Duration;
 
 use dynashard_aws::attributes::{FORWARDED, VERSION};
 use dynashard_aws_operator::{RawClient, RawRequest};
+use dynashard_core::INDEX_SHARD;
+use dynashard_core::ports::Clock;
 use dynashard_keys::RESERVED_PREFIX;
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::super::output::{Activity, Output, printable};
-use super::super::{Failure, shell};
+use super::super::patience::Patience;
+use super::super::{Failure, shell, until_interrupted};
 use super::{AdoptArgs, Found, PROBLEMS_FOUND};
 use crate::clock::Stopwatch;
 
@@ -28,34 +31,70 @@ const LOOK_EVERY: Duration = Duration::from_secs(30);
 /// How many keys are named one by one. What follows is counted.
 const MOST_NAMED: usize = 100;
 
-/// Watches until the time is over, or for ever.
-pub(super) async fn run(args: &AdoptArgs, output: &mut Output) -> Result<ExitCode, Failure> {
+/// For how long a request of a watch that has begun is made again. DynamoDB keeps an iterator for fifteen minutes.
+const PATIENCE: Duration = Duration::from_mins(10);
+
+/// The error of what is older than a day, which DynamoDB forgets.
+const TRIMMED: &str = "TrimmedDataAccessException";
+
+/// Errors of the streams that pass.
+const PASSING: [&str; 5] = [
+    "InternalServerError",
+    "LimitExceededException",
+    "ProvisionedThroughputExceededException",
+    "RequestLimitExceeded",
+    "ThrottlingException",
+];
+
+/// Watches until the time is over, or for ever, and says at the end what it has seen. `None` if it was interrupted.
+pub(super) async fn run(
+    args: &AdoptArgs,
+    output: &mut Output,
+) -> Result<Option<ExitCode>, Failure> {
+    args.form.of_endless("--watch", true)?;
+    let mut seen = Seen::default();
+    let ended = until_interrupted(Box::pin(watch(args, output, &mut seen))).await;
+    if seen.has_begun {
+        let (records, around, keys) = (seen.records, seen.around, seen.keys.len());
+        output.event("watched", &json!({ "records": records, "around": around, "keys": keys }));
+        output.text(format!(
+            "{records} records, of which {around} went around the application, to {keys} keys"
+        ));
+    }
+    let status = if seen.around > 0 { ExitCode::from(PROBLEMS_FOUND) } else { ExitCode::SUCCESS };
+    Ok(ended?.map(|()| status))
+}
+
+async fn watch(args: &AdoptArgs, output: &mut Output, seen: &mut Seen) -> Result<(), Failure> {
     let found = Found::by(args).await?;
     let schema = found.schema()?;
     let client = RawClient::new(&found.operator, &found.operator.url().await?);
     let of_table = json!({ "TableName": args.table });
-    let described = ask(&client, "DynamoDB_20120810.DescribeTable", &of_table);
-    let stream = stream_of(&described.await?["Table"], args)?;
+    let table = Asking { client: client.clone(), patience: Duration::ZERO };
+    let described = table.ask("DynamoDB_20120810.DescribeTable", &of_table).await?;
+    let stream = stream_of(&described["Table"], args)?;
     let streams = RawClient::new(&found.operator, &streams_url(client.url()));
+    let streams = Asking { client: streams, patience: PATIENCE };
     let names = Names { partition: &schema.partition_key_name, sort: &schema.sort_key_name };
+    let began = found.operator.clock().now().server_secs.unwrap_or_default();
     let mut shards = Shards::default();
     // What was written before is not looked at: the application may have come later.
-    shards.look(&streams, &stream, "LATEST").await?;
+    shards.look(&streams, &stream, Some(began)).await?;
     output.event("watch", &json!({ "table": args.table, "stream": stream }));
     output.text(format!(
         "watching the stream of {}; each write that goes around the application is named, Ctrl-C ends it",
         args.table
     ));
     let activity = Activity::begin(!output.is_for_machines());
-    let (began, mut looked) = (Stopwatch::start(), Stopwatch::start());
-    let mut seen = Seen::default();
-    while args.watch.watch_secs.is_none_or(|secs| began.elapsed() < Duration::from_secs(secs.get()))
+    let (since, mut looked) = (Stopwatch::start(), Stopwatch::start());
+    seen.has_begun = true;
+    while args.watch.watch_secs.is_none_or(|secs| since.elapsed() < Duration::from_secs(secs.get()))
     {
-        if looked.elapsed() >= LOOK_EVERY || shards.iterators.is_empty() {
-            shards.look(&streams, &stream, "TRIM_HORIZON").await?;
+        if looked.elapsed() >= LOOK_EVERY || shards.read.is_empty() {
+            shards.look(&streams, &stream, None).await?;
             looked = Stopwatch::start();
         }
-        for record in shards.read(&streams).await? {
+        for record in shards.read(&streams, &stream).await? {
             seen.records += 1;
             if let Some(around) = judge(&record, &names) {
                 seen.note(around, output);
@@ -65,18 +104,7 @@ pub(super) async fn run(args: &AdoptArgs, output: &mut Output) -> Result<ExitCod
             .says(|| format!("{} records, {} around the application", seen.records, seen.around));
         tokio::time::sleep(READ_EVERY).await;
     }
-    drop(activity);
-    output.event(
-        "watched",
-        &json!({ "records": seen.records, "around": seen.around, "keys": seen.keys.len() }),
-    );
-    output.text(format!(
-        "{} records, of which {} went around the application, to {} keys",
-        seen.records,
-        seen.around,
-        seen.keys.len()
-    ));
-    Ok(if seen.around > 0 { ExitCode::from(PROBLEMS_FOUND) } else { ExitCode::SUCCESS })
+    Ok(())
 }
 
 /// A write that went around the application.
@@ -91,6 +119,7 @@ struct Around {
 /// What was seen so far.
 #[derive(Default)]
 struct Seen {
+    has_begun: bool,
     records: u64,
     around: u64,
     keys: BTreeSet<(String, String)>,
@@ -128,9 +157,21 @@ fn judge(record: &Value, names: &Names<'_>) -> Option<Around> {
     if new.contains_key(FORWARDED) || pk.starts_with(RESERVED_PREFIX) {
         return None;
     }
-    let why = match (new.get(VERSION), of["OldImage"].get(VERSION)) {
+    let old = &of["OldImage"];
+    let why = match (new.get(VERSION), old.get(VERSION)) {
         (None, _) => "the item has no _ds_v",
-        (Some(new), Some(old)) if new == old => "the item was changed, and kept its _ds_v",
+        (Some(version), Some(before)) if version == before => {
+            // `indexes --rewrite` sets this, and nothing else.
+            let but_for_shard = |image: &Value| {
+                let mut image = image.as_object().cloned().unwrap_or_default();
+                image.remove(INDEX_SHARD);
+                image
+            };
+            if but_for_shard(old) == but_for_shard(&of["NewImage"]) {
+                return None;
+            }
+            "the item was changed, and kept its _ds_v"
+        }
         _ => return None,
     };
     Some(Around { pk, sk, why })
@@ -141,19 +182,34 @@ fn judge(record: &Value, names: &Names<'_>) -> Option<Around> {
 struct Shards {
     known: BTreeSet<String>,
     /// Where each goes on.
-    iterators: BTreeMap<String, String>,
+    read: BTreeMap<String, Reading>,
+}
+
+/// How far a shard was read.
+struct Reading {
+    iterator: String,
+    /// The sequence number of the last record.
+    last: Option<String>,
+    /// Records from before this second, by DynamoDB's clock, are not of the watch.
+    begins: Option<u64>,
 }
 
 impl Shards {
-    /// Begins to read the shards that are not known yet.
-    async fn look(&mut self, streams: &RawClient, stream: &str, from: &str) -> Result<(), Failure> {
+    /// Begins to read the shards that are not known yet: with the second in which the watch began from now on, and later from their
+    /// beginning.
+    async fn look(
+        &mut self,
+        streams: &Asking,
+        stream: &str,
+        begins: Option<u64>,
+    ) -> Result<(), Failure> {
         let mut after = Value::Null;
         loop {
             let mut body = json!({ "StreamArn": stream });
             if !after.is_null() {
                 body["ExclusiveStartShardId"] = after;
             }
-            let described = ask(streams, "DynamoDBStreams_20120810.DescribeStream", &body).await?;
+            let described = streams.ask("DynamoDBStreams_20120810.DescribeStream", &body).await?;
             let description = &described["StreamDescription"];
             for shard in description["Shards"].as_array().into_iter().flatten() {
                 let Some(id) = shard["ShardId"].as_str() else { continue };
@@ -162,14 +218,13 @@ impl Shards {
                 }
                 // One that has ended before the watch began has nothing to say.
                 let has_ended = shard["SequenceNumberRange"].get("EndingSequenceNumber").is_some();
-                if has_ended && from == "LATEST" {
+                if has_ended && begins.is_some() {
                     continue;
                 }
-                let body = json!({ "StreamArn": stream, "ShardId": id, "ShardIteratorType": from });
-                let iterator =
-                    ask(streams, "DynamoDBStreams_20120810.GetShardIterator", &body).await?;
-                if let Some(iterator) = iterator["ShardIterator"].as_str() {
-                    self.iterators.insert(id.to_owned(), iterator.to_owned());
+                let from = if begins.is_some() { "LATEST" } else { "TRIM_HORIZON" };
+                let from = json!({ "ShardIteratorType": from });
+                if let Some(iterator) = streams.iterator(stream, id, from).await? {
+                    self.read.insert(id.to_owned(), Reading { iterator, last: None, begins });
                 }
             }
             after = description["LastEvaluatedShardId"].clone();
@@ -180,22 +235,67 @@ impl Shards {
     }
 
     /// What has come since. A shard that has ended is left.
-    async fn read(&mut self, streams: &RawClient) -> Result<Vec<Value>, Failure> {
+    async fn read(&mut self, streams: &Asking, stream: &str) -> Result<Vec<Value>, Failure> {
         let mut records = Vec::new();
-        let all =
-            self.iterators.iter().map(|(id, at)| (id.clone(), at.clone())).collect::<Vec<_>>();
-        for (id, iterator) in all {
-            let body = json!({ "ShardIterator": iterator });
-            let page = ask(streams, "DynamoDBStreams_20120810.GetRecords", &body).await?;
-            if let Some(more) = page["Records"].as_array() {
-                records.extend(more.iter().cloned());
-            }
-            match page["NextShardIterator"].as_str() {
-                Some(next) => drop(self.iterators.insert(id, next.to_owned())),
-                None => drop(self.iterators.remove(&id)),
+        for id in self.read.keys().cloned().collect::<Vec<_>>() {
+            let Some(reading) = self.read.get_mut(&id) else { continue };
+            let body = json!({ "ShardIterator": reading.iterator });
+            let next = match streams.ask("DynamoDBStreams_20120810.GetRecords", &body).await {
+                Ok(page) => {
+                    let of_page = page["Records"].as_array().into_iter().flatten();
+                    for record in of_page {
+                        let of = &record["dynamodb"];
+                        reading.last = of["SequenceNumber"].as_str().map(str::to_owned);
+                        let created = of["ApproximateCreationDateTime"].as_f64();
+                        let is_before = created.zip(reading.begins).is_some_and(|(at, begins)| {
+                            Duration::from_secs_f64(at).as_secs() < begins
+                        });
+                        if !is_before {
+                            records.push(record.clone());
+                        }
+                    }
+                    page["NextShardIterator"].as_str().map(str::to_owned)
+                }
+                // As after a machine slept.
+                Err(refused) if refused.kind == "ExpiredIteratorException" => {
+                    reading.renewed(streams, stream, &id).await?
+                }
+                Err(refused) if refused.kind == TRIMMED => {
+                    reading.last = None;
+                    note!(
+                        "dynashard: the stream was not read for a day, and what was written before that was not seen"
+                    );
+                    reading.renewed(streams, stream, &id).await?
+                }
+                Err(refused) => return Err(refused.into()),
+            };
+            match next {
+                Some(next) => reading.iterator = next,
+                None => drop(self.read.remove(&id)),
             }
         }
         Ok(records)
+    }
+}
+
+impl Reading {
+    /// Another iterator that goes on behind the last record; `None` if DynamoDB no longer has the shard.
+    async fn renewed(
+        &self,
+        streams: &Asking,
+        stream: &str,
+        shard: &str,
+    ) -> Result<Option<String>, Failure> {
+        if let Some(last) = &self.last {
+            let after =
+                json!({ "ShardIteratorType": "AFTER_SEQUENCE_NUMBER", "SequenceNumber": last });
+            match streams.iterator(stream, shard, after).await {
+                Err(refused) if refused.kind == TRIMMED => {}
+                other => return Ok(other?),
+            }
+        }
+        let from = json!({ "ShardIteratorType": "TRIM_HORIZON" });
+        Ok(streams.iterator(stream, shard, from).await?)
     }
 }
 
@@ -225,23 +325,85 @@ fn streams_url(url: &str) -> String {
     url.replacen("://dynamodb.", "://streams.dynamodb.", 1)
 }
 
-async fn ask(client: &RawClient, target: &str, body: &Value) -> Result<Value, Failure> {
-    let request = RawRequest {
-        target,
-        mark: ("x-dynashard-command", "watch"),
-        body: body.to_string().into(),
-        leases: Vec::new(),
-    };
-    let answer = client.send(request).await.map_err(|e| Failure::connection(e.to_string()))?;
-    let members = serde_json::from_slice::<Value>(&answer.body).unwrap_or_default();
-    if answer.status == 200 {
-        return Ok(members);
+/// What is asked, and for how long what is refused for the moment is asked again.
+struct Asking {
+    client: RawClient,
+    patience: Duration,
+}
+
+/// No answer.
+struct Refused {
+    /// The name of DynamoDB's error, if it answered.
+    kind: String,
+    failure: Failure,
+    may_pass: bool,
+}
+
+impl From<Refused> for Failure {
+    fn from(refused: Refused) -> Self {
+        refused.failure
     }
-    let kind = members["__type"].as_str().unwrap_or_default();
-    let kind = kind.rsplit_once('#').map_or(kind, |(_, name)| name);
-    let message = members["message"].as_str().or(members["Message"].as_str()).unwrap_or_default();
-    let operation = target.rsplit_once('.').map_or(target, |(_, operation)| operation);
-    Err(Failure::connection(format!("{operation}: {kind}: {message}")))
+}
+
+impl Asking {
+    async fn ask(&self, target: &str, body: &Value) -> Result<Value, Refused> {
+        let mut patience = Patience::of(self.patience);
+        loop {
+            match self.ask_once(target, body).await {
+                Ok(answer) => return Ok(answer),
+                Err(refused) => {
+                    if !patience.pause(refused.may_pass).await {
+                        return Err(refused);
+                    }
+                }
+            }
+        }
+    }
+
+    /// An iterator of a shard; `None` if DynamoDB no longer has the shard.
+    async fn iterator(
+        &self,
+        stream: &str,
+        shard: &str,
+        from: Value,
+    ) -> Result<Option<String>, Refused> {
+        let mut body = from;
+        body["StreamArn"] = stream.into();
+        body["ShardId"] = shard.into();
+        match self.ask("DynamoDBStreams_20120810.GetShardIterator", &body).await {
+            Ok(answer) => Ok(answer["ShardIterator"].as_str().map(str::to_owned)),
+            Err(refused) if refused.kind == "ResourceNotFoundException" => Ok(None),
+            Err(refused) => Err(refused),
+        }
+    }
+
+    async fn ask_once(&self, target: &str, body: &Value) -> Result<Value, Refused> {
+        let request = RawRequest {
+            target,
+            mark: ("x-dynashard-command", "watch"),
+            body: body.to_string().into(),
+            leases: Vec::new(),
+        };
+        let answer = self.client.send(request).await.map_err(|error| Refused {
+            kind: String::new(),
+            failure: Failure::connection(error.to_string()),
+            may_pass: true,
+        })?;
+        let members = serde_json::from_slice::<Value>(&answer.body).unwrap_or_default();
+        if answer.status == 200 {
+            return Ok(members);
+        }
+        let kind = members["__type"].as_str().unwrap_or_default();
+        let kind = kind.rsplit_once('#').map_or(kind, |(_, name)| name).to_owned();
+        let message = members["message"].as_str().or(members["Message"].as_str());
+        let message = message.unwrap_or_default();
+        let operation = target.rsplit_once('.').map_or(target, |(_, operation)| operation);
+        Err(Refused {
+            failure: Failure::connection(format!("{operation}: {kind}: {message}")),
+            may_pass: answer.status >= 500 || PASSING.contains(&kind.as_str()),
+            kind,
+        })
+    }
 }
 
 #[cfg(test)]
@@ -275,7 +437,85 @@ mod tests {
         assert_eq!(judged("a", none.clone(), json!({})), without);
         assert_eq!(judged("a", version(1), json!({})), without);
         let kept = Some(("7".to_owned(), "the item was changed, and kept its _ds_v"));
-        assert_eq!(judged("a", version(1), version(1)), kept);
+        let with = |mut image: Value, name: &str| {
+            image[name] = json!({ "N": "7" });
+            image
+        };
+        assert_eq!(judged("a", version(1), with(version(1), "n")), kept);
+        let rewritten = with(version(1), "_ds_index_shard");
+        assert_eq!(judged("a", version(1), rewritten), None, "`indexes --rewrite`");
+    }
+
+    /// A watch of a week ended with the first request that was refused, and with it what it had seen.
+    #[tokio::test]
+    async fn regression_a_watch_ended_with_its_first_throttle() {
+        let record = |number: &str, created: u64| json!({ "dynamodb": { "SequenceNumber": number, "ApproximateCreationDateTime": created } });
+        let refused = |kind: &str| (400, json!({ "__type": format!("com.amazonaws#{kind}") }));
+        let found = |records: Value, next: &str| {
+            (200, json!({ "Records": records, "NextShardIterator": next }))
+        };
+        let iterator = |name: &str| (200, json!({ "ShardIterator": name }));
+        let (url, asked) = canned(vec![
+            (500, json!({})),
+            refused("LimitExceededException"),
+            found(json!([record("7", 200)]), "b"),
+            refused("ExpiredIteratorException"),
+            iterator("c"),
+            refused("TrimmedDataAccessException"),
+            iterator("d"),
+            // One from before the watch.
+            found(json!([record("8", 99), record("9", 201)]), "e"),
+            refused("AccessDeniedException"),
+        ])
+        .await;
+        let operator = dynashard_aws_operator::Operator::on_this_machine(&url).await;
+        let client = RawClient::new(&operator, &url);
+        let streams = Asking { client, patience: PATIENCE };
+        let reading = Reading { iterator: "a".to_owned(), last: None, begins: Some(100) };
+        let mut shards = Shards::default();
+        shards.read.insert("shard".to_owned(), reading);
+        let mut numbers = Vec::new();
+        let failure = loop {
+            match shards.read(&streams, "arn").await {
+                Ok(records) => numbers.extend(
+                    records.iter().map(|record| record["dynamodb"]["SequenceNumber"].clone()),
+                ),
+                Err(failure) => break failure,
+            }
+        };
+        assert_eq!(numbers, ["7", "9"]);
+        assert!(failure.detail.contains("AccessDeniedException"), "{}", failure.detail);
+        let asked = asked.lock().clone();
+        let of = |name: &str| asked.iter().map(|body| body[name].clone()).collect::<Vec<_>>();
+        let (a, b, d, e) = (json!("a"), json!("b"), json!("d"), json!("e"));
+        let none = Value::Null;
+        let iterators = [&a, &a, &a, &b, &none, &json!("c"), &none, &d, &e];
+        assert!(of("ShardIterator").iter().eq(iterators), "{asked:?}");
+        assert_eq!(
+            (&asked[4]["SequenceNumber"], &asked[6]["SequenceNumber"]),
+            (&json!("7"), &none)
+        );
+        assert_eq!(asked[6]["ShardIteratorType"], "TRIM_HORIZON");
+    }
+
+    type Asked = std::sync::Arc<parking_lot::Mutex<Vec<Value>>>;
+
+    /// A server that answers so, one after another, and what it is asked.
+    async fn canned(answers: Vec<(u16, Value)>) -> (String, Asked) {
+        let asked = Asked::default();
+        let (noted, answers) = (Asked::clone(&asked), answers.into_iter());
+        let answers = std::sync::Arc::new(parking_lot::Mutex::new(answers));
+        let answer = move |body: String| {
+            noted.lock().push(serde_json::from_str(&body).unwrap_or_default());
+            let (status, body) = answers.lock().next().unwrap_or((400, Value::Null));
+            let status = http::StatusCode::from_u16(status).expect("a status");
+            std::future::ready((status, body.to_string()))
+        };
+        let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0)).await.expect("a port");
+        let url = format!("http://{}", listener.local_addr().expect("an address"));
+        let app = axum::Router::new().fallback(answer);
+        tokio::spawn(async move { axum::serve(listener, app).await });
+        (url, asked)
     }
 
     #[test]
