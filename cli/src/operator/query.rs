@@ -81,8 +81,8 @@ pub(crate) const EXAMPLES: &str = "\
 Each item is one line on stdout, as the API answers it: {\"pk\":...,\"sk\":..., and its attributes}, with the key under the
 table's own names. A query that has not
 reached its end prints the cursor to continue from on stderr, also after an interruption or a failure. With --json
-stdout ends with {\"cursor\":...,\"shards\":...,\"items\":...,\"items_read\":...,\"consumed_rcu\":...}. Unlike an item, that
-line has no pk.
+stdout ends with {\"cursor\":...,\"shards\":...,\"items\":...,\"items_read\":...,\"consumed_rcu\":...}, and before it
+{\"event\":\"error\",...} if the query failed. Unlike an item, these lines have no pk.
 
 Exit status: 0 if everything was printed, or the reader of stdout closed it; 1 if not, and a line on stderr says
 why, with the code of the API; 130 after Ctrl-C.
@@ -106,14 +106,15 @@ pub(crate) async fn run(args: QueryArgs) -> ExitCode {
         Err(Stopped::Failed(failure)) => (ExitCode::FAILURE, Some(failure)),
     };
     let mut output = Output::new(args.json);
+    if let Some(failure) = &failure {
+        // Without the key, which tells an item.
+        output.failure(None, failure);
+    }
     if failure.is_none() || progress.has_begun {
         output.json(&progress);
     }
     if let Some(cursor) = &progress.cursor {
         note!("dynashard: continue with --cursor {cursor}");
-    }
-    if let Some(failure) = failure {
-        output.failure(Some(args.pk.as_str()), &failure);
     }
     output.end(status)
 }

@@ -12,6 +12,7 @@ use serde::Serialize;
 
 use super::connect::{ConnectArgs, Connection, deadline};
 use super::output::{Form, Output};
+use super::patience::ask_patiently;
 use super::reshards::{ChangeJson, View, running, time_of_day};
 use super::{Failure, ended, until_interrupted};
 
@@ -76,7 +77,7 @@ struct Settings {
     signature_age_secs: u64,
 }
 
-/// The collections with several shards.
+/// The collections with more shards than their floor, which is what they were made with, or with a change under way.
 #[derive(Serialize)]
 struct Sharded {
     collections: usize,
@@ -179,7 +180,7 @@ impl Sharded {
     fn text(&self) -> String {
         let Self { collections, largest } = self;
         if *collections == 0 {
-            return "sharded    no collection has more than one shard".to_owned();
+            return "sharded    no collection has more shards than its floor".to_owned();
         }
         let named = largest.iter().map(|one| format!("{} {}", one.pk, one.number_of_shards));
         let named = named.collect::<Vec<_>>().join(", ");
@@ -196,8 +197,10 @@ async fn sharded(reader: &Reader) -> Result<Sharded, Failure> {
     for list in [List::Grown, List::Resharding] {
         let mut after = None::<String>;
         loop {
-            let page =
-                directory.records().list(list, after.as_deref(), deadline(directory)).await?;
+            let page = async || {
+                directory.records().list(list, after.as_deref(), deadline(directory)).await
+            };
+            let page = ask_patiently(page).await?;
             partitions.extend(page.entries.into_iter().map(|listed| listed.partition));
             after = page.next;
             if after.is_none() {
@@ -228,8 +231,11 @@ async fn decisions(
     let mut found = Vec::new();
     let mut after = None::<String>;
     loop {
-        let records = directory.records();
-        let page = records.list(List::Decisions, after.as_deref(), deadline(directory)).await?;
+        let page = async || {
+            let records = directory.records();
+            records.list(List::Decisions, after.as_deref(), deadline(directory)).await
+        };
+        let page = ask_patiently(page).await?;
         for listed in page.entries {
             let records = listed.decisions.unwrap_or_default().records.into_iter();
             let recent = records.filter(|record| record.last_secs >= since_secs);

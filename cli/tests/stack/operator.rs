@@ -636,6 +636,38 @@ fn the_items_of_a_collection_come_as_lines_and_go_on_behind_a_cursor() {
     }
 }
 
+/// A reader that tells items by their pk took the error for one.
+#[tokio::test]
+async fn regression_the_error_of_a_query_passed_for_an_item() {
+    let stack = LocalStack::start(&SHORT);
+    collection(&stack, "EWR", 1, 30);
+    let damage = [("_ds_v", AttributeValue::S("seven".to_owned()))];
+    let client = connect_local(&stack.dynamodb, ServerClock::default()).await;
+    put(&client, "EWR", 0, "0025", &damage).await;
+    let ran = on(&stack, &["query", "--pk", "EWR", "--all", "--limit", "10", "--json"]);
+    assert_eq!(ran.status, 1, "{ran:?}");
+    let lines = ran.lines();
+    let items = lines.iter().filter(|line| line.get("pk").is_some());
+    assert_eq!(items.count(), 20, "{ran:?}");
+    assert_eq!(
+        (&lines[20]["event"], &lines[20]["code"]),
+        (&json!("error"), &json!("corrupt_data"))
+    );
+    assert!(lines[21]["cursor"].is_string() && lines.len() == 22, "{ran:?}");
+}
+
+/// The summary was one more line of the data.
+#[test]
+fn regression_the_summary_of_an_export_was_written_among_its_items() {
+    let stack = LocalStack::start(&SHORT);
+    collection(&stack, "EWR", 1, 3);
+    for stdout in ["-", "/dev/stdout"] {
+        let ran = on(&stack, &["export", "--all", "--json", "--output", stdout]);
+        let codes = ran.lines().iter().map(|line| line["code"].clone()).collect::<Vec<_>>();
+        assert_eq!((ran.status, codes), (1, vec![json!("bad_parameter")]), "{ran:?}");
+    }
+}
+
 #[test]
 fn a_query_that_is_interrupted_says_where_to_go_on() {
     let stack = LocalStack::start(&SHORT);

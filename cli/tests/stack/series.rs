@@ -326,6 +326,24 @@ async fn what_was_written_behind_an_export_is_exported_before_its_table_is_delet
     assert_eq!(names(&client).await, ["flights-2013-01-03", "flights-2013-01-04"]);
 }
 
+/// They were in no export, and their table was deleted for having been exported.
+#[tokio::test]
+async fn regression_the_counters_of_a_table_were_left_out_of_its_export() {
+    let stack = LocalStack::start(&["--engine-only", "--no-throttle"]);
+    let client = client_of(&stack).await;
+    let directory = tempfile::tempdir().expect("a directory");
+    first_table(&client).await;
+    let cell = client.put_item().table_name("flights-2013-01").item("origin", text("EWR"));
+    let cell = cell.item("departure", text("seats"));
+    cell.item("_ds_c_n", AttributeValue::N("149".to_owned())).send().await.expect("a put");
+    let before = keys(&client, "flights-2013-01").await;
+    let folder = directory.path().to_str().expect("UTF-8");
+    let now = ["--series", "flights", "--now", "2013-03-01T00:00:00Z", "--ahead-hours", "1"];
+    let ran = rotate(&stack, &[&now[..], &["--delete-after", "1", "--export-to", folder]].concat());
+    assert!(steps(&ran).contains(&"delete flights-2013-01".to_owned()), "{ran:?}");
+    assert_eq!(exported(directory.path(), "flights-2013-01"), before);
+}
+
 #[tokio::test]
 async fn regression_the_export_of_another_region_was_written_over() {
     let stack = LocalStack::start(&["--engine-only", "--no-throttle"]);

@@ -23,7 +23,7 @@ use super::import::list_of;
 use super::output::{Activity, Output};
 use super::scan::ReadRate;
 use super::shell::quoted;
-use super::{INTERRUPTED, Stopped, UNREAD, partition_key, signals};
+use super::{Failure, INTERRUPTED, Stopped, UNREAD, partition_key, signals};
 use crate::signals::TerminationSignals;
 
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
@@ -54,7 +54,7 @@ pub(crate) struct ExportArgs {
     /// afterwards. Without it the tables are read as fast as they answer.
     #[arg(long, value_name = "UNITS")]
     read_units: Option<NonZeroU32>,
-    /// Print the summary as one line of JSON on stdout. Takes --output.
+    /// Print the summary as one line of JSON on stdout. Takes --output with a file.
     #[arg(long, requires = "output")]
     json: bool,
     #[command(flatten)]
@@ -81,6 +81,11 @@ Examples:
 pub(crate) async fn run(args: ExportArgs) -> ExitCode {
     let mut progress = Progress::default();
     let mut output = Output::new(args.json);
+    if args.json && sink::is_stdout(&args.output) {
+        let why = "--json prints the summary on stdout, where the items would be: name a file with --output";
+        output.failure(None, &Failure::bad_argument(why));
+        return output.end(ExitCode::FAILURE);
+    }
     let ended = Box::pin(export(&args, &mut progress, &mut output)).await;
     let (status, failure) = match ended {
         Ok(()) => return output.end(ExitCode::SUCCESS),

@@ -96,6 +96,11 @@ pub(super) fn failed(path: &Path, error: &io::Error) -> Failure {
     Failure { code, detail: format!("{} cannot be written: {error}", name(path)) }
 }
 
+/// Whether an output of this name is stdout.
+pub(super) fn is_stdout(path: &Path) -> bool {
+    matches!(Place::of(path), Ok(Place::Stdout))
+}
+
 /// What the name of an output leads to.
 enum Place {
     Stdout,

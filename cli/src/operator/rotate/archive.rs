@@ -202,7 +202,9 @@ async fn copied<W: Write>(
     let scan = TableScan::new(operator, table, ReadRate::new(None));
     let mut pages = scan.pages(all_segments(SEGMENTS).collect(), is_strong);
     while let Some((_, page)) = pages.try_next().await? {
-        page.items.iter().try_for_each(|item| lines.write(item)).map_err(unwritten)?;
+        // A table that was a main table once may have counters: their cells are as much of it as other items.
+        let mut all = page.items.iter().chain(&page.cells);
+        all.try_for_each(|item| lines.write(item)).map_err(unwritten)?;
     }
     let tally = lines.finish().map_err(unwritten)?;
     Ok((tally.content, tally.sink))
