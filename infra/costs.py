@@ -162,6 +162,16 @@ def of_reshards() -> list[str]:
     )
 
 
+def alarms_of(template: dict) -> tuple[int, int]:
+    """Return how many alarms a template has in any case, and how many metrics they are paid for: each one of an expression."""
+    of_alarms = [
+        sum("MetricStat" in query for query in resource["Properties"].get("Metrics", [])) or 1
+        for resource in template["Resources"].values()
+        if resource["Type"] == "AWS::CloudWatch::Alarm" and "Condition" not in resource
+    ]
+    return len(of_alarms), sum(of_alarms)
+
+
 def of_a_month() -> list[str]:
     """Return what is paid by the month."""
 
@@ -172,11 +182,11 @@ def of_a_month() -> list[str]:
         MINUTES_OF_A_MONTH * (of_function(memory, MS_OF_A_SCHEDULE) - price("lambda_requests"))
         for memory in ("MemorySize", "RebalanceMemorySize")
     )
-    own_alarms = count(TEMPLATE, "AWS::CloudWatch::Alarm")
-    alarms = count(OBSERVABILITY, "AWS::CloudWatch::Alarm")
+    own_alarms, own_metrics = alarms_of(TEMPLATE)
+    alarms, metrics = alarms_of(OBSERVABILITY)
     application = {
         "the schedules of ScaleFunction and RebalanceFunction": schedules,
-        f"{own_alarms} alarms on throttles": own_alarms * price("alarm_months"),
+        f"{own_alarms} alarms on throttles": own_metrics * price("alarm_months"),
         "2 rules of Contributor Insights": 2 * price("insights_rule_months"),
         "each metric of a function that has data in every hour": price("custom_metric_months"),
     }
@@ -195,7 +205,7 @@ def of_a_month() -> list[str]:
         "the reports of ten environments to its ledgers": MINUTES_OF_A_MONTH * of_units(0, float(reports)),
     }
     observability = {
-        f"{alarms} alarms": alarms * price("alarm_months"),
+        f"{alarms} alarms on {metrics} metrics": metrics * price("alarm_months"),
         "the alarm that stands for all": price("composite_alarm_months"),
         "the dashboard": price("dashboard_months"),
         "the key of the topic": price("kms_key_months"),

@@ -180,11 +180,14 @@ def rebalance_throttles(stack: Stack) -> Result:
 
 
 def index_throttles(stack: Stack) -> Result:
-    of_index = {"TableName": stack.table("METADATA_TABLE"), "GlobalSecondaryIndexName": "active"}
-    if not stack.sum_of_a_day("AWS/DynamoDB", "ConsumedWriteCapacityUnits", of_index):
+    def of_a_day(metric: str, index: str) -> float:
+        dimensions = {"TableName": stack.table("METADATA_TABLE"), "GlobalSecondaryIndexName": index}
+        return stack.sum_of_a_day("AWS/DynamoDB", metric, dimensions) or 0
+
+    if not of_a_day("ConsumedWriteCapacityUnits", "active"):
         return Result(CANNOT_SAY, "nothing was written to the index active within a day: reshard a collection")
-    refused = stack.sum_of_a_day("AWS/DynamoDB", "WriteThrottleEvents", of_index) or 0
-    return Result(FAIL if refused else PASS, f"DynamoDB refused {refused:.0f} writes to the index active within a day")
+    refused = sum(of_a_day("WriteThrottleEvents", index) for index in ("active", "decisions"))
+    return Result(FAIL if refused else PASS, f"DynamoDB refused {refused:.0f} writes to the indexes active and decisions within a day")
 
 
 def stream(stack: Stack) -> Result:
@@ -271,7 +274,7 @@ CHECKS = [
     Check(
         "deployed",
         deployed,
-        unknown="whether a new account takes the template: eleven routes side by side, first",
+        unknown="whether a new account takes the template: its routes one after another, first",
         first="`sam deploy` of the [first deployment](DEPLOYING.md#the-first-deployment)",
         reading="fail with \"concurrent modification\" in the events: deploy again, and say so in an issue",
     ),
@@ -333,7 +336,7 @@ CHECKS = [
     Check(
         "index-throttles",
         index_throttles,
-        unknown="what the index of the metadata table takes",
+        unknown="what the indexes of the metadata table take",
         first="`OnDemandThroughput` of 100 write units on the main table, and writes to 10,000 keys",
         reading="fail: notes of throttles fill one partition",
     ),

@@ -89,6 +89,22 @@ class Tables:
         return table
 
 
+def parameters_of(main_table: str, metadata_table: str, stream: str) -> dict[str, str]:
+    """Return what a stack is to be given so that it takes the restored tables, whatever it was given for its own."""
+    indexes = [f"{which}Index{what}" for which in ("First", "Second") for what in ("Name", "PartitionKey", "SortKey")]
+    return {
+        "ExistingMainTable": main_table,
+        "ExistingMetadataTable": metadata_table,
+        "ExistingMetadataStreamArn": stream,
+        # These are of tables that a stack makes. The indexes of the restored one are those of the table before.
+        "DenyOtherWriters": "off",
+        "OperatorRoleArns": "",
+        "BillingMode": "PAY_PER_REQUEST",
+        "WriteShardedIndexes": "none",
+        **dict.fromkeys(indexes, ""),
+    }
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--stack-name", required=True, help="the application's stack")
@@ -112,15 +128,7 @@ def main() -> None:
         TableName=options.main_table, ContributorInsightsAction="ENABLE", ContributorInsightsMode="THROTTLED_KEYS"
     )
     metadata = tables.turn_on(metadata_table, options.metadata_table, has_stream=True)
-    parameters = {
-        "ExistingMainTable": options.main_table,
-        "ExistingMetadataTable": options.metadata_table,
-        "ExistingMetadataStreamArn": metadata["LatestStreamArn"],
-        # These are of tables that a stack makes.
-        "DenyOtherWriters": "off",
-        "OperatorRoleArns": "",
-        "BillingMode": "PAY_PER_REQUEST",
-    }
+    parameters = parameters_of(options.main_table, options.metadata_table, metadata["LatestStreamArn"])
     print("\n".join(f'{name}: "{value}"' for name, value in parameters.items()))
 
 

@@ -22,6 +22,8 @@ from samcli.yamlhelper import yaml_parse
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "infra"))
 
+import restore  # noqa: E402
+
 # The outputs of the application that name its functions.
 FUNCTIONS = {f"{function}FunctionName" for function in ("Write", "Read", "Scale", "Rebalance")}
 
@@ -595,6 +597,13 @@ class Resources(unittest.TestCase):
             tagging = PROVIDER_SCHEMA_MANAGER.get_resource_schema("us-east-1", kind).schema.get("tagging", {})
             self.assertNotEqual(tagging.get("taggable", True), kind in WITHOUT_TAGS, kind)
 
+    def test_regression_a_stack_with_indexes_refused_its_restored_tables(self):
+        indexes = {"FirstIndexName": "by-country", "FirstIndexPartitionKey": "country", "SecondIndexName": "by-city", "SecondIndexPartitionKey": "city"}
+        for of_stack in ({}, indexes, indexes | {"WriteShardedIndexes": "both", "IndexShards": "4"}, {"BillingMode": "PROVISIONED", "CapacityScaling": "function"}):
+            self.assertEqual(refusals(APPLICATION, of_stack), [])
+            restored = restore.parameters_of("main", "metadata", "arn:aws:dynamodb:eu-west-1:123456789012:table/metadata/stream/1")
+            self.assertEqual(refusals(APPLICATION, of_stack | restored), [], of_stack)
+
     def test_observability_takes_the_outputs_that_its_command_passes(self):
         """Names are passed, since an export that is in use would keep a restored table out."""
         self.assertFalse([name for name, output in APPLICATION["Outputs"].items() if "Export" in output])
@@ -652,8 +661,15 @@ class Rotation(unittest.TestCase):
             self.assertEqual(resolve(values["Export"], self.VALUES | {"IsExported": is_exported}), place)
 
     def test_regression_nobody_was_told_of_a_rotation_that_failed(self):
-        (alarm,) = alarms(ROTATION).values()
+        alarm = alarms(ROTATION)["RotationFails"]
         self.assertEqual((alarm["Namespace"], alarm["MetricName"], alarm["Dimensions"][0]["Value"]), ("AWS/CodeBuild", "FailedBuilds", {"Ref": "Rotation"}))
+
+    def test_regression_nobody_was_told_of_a_rotation_that_never_began(self):
+        alarm = alarms(ROTATION)["RotationsMissing"]
+        self.assertEqual((alarm["MetricName"], alarm["TreatMissingData"]), ("SucceededBuilds", "breaching"))
+        # CloudWatch looks back by seven days at most.
+        most = ROTATION["Parameters"]["MissingAfterHours"]["MaxValue"]
+        self.assertLessEqual(alarm["Period"] * most, 7 * 24 * 3600)
 
 
 def alarms(template: dict) -> dict[str, dict]:
@@ -677,6 +693,20 @@ def measured() -> dict[str, str]:
 
 
 class Observability(unittest.TestCase):
+    def test_regression_a_function_that_always_failed_raised_no_alarm(self):
+        """At rest a schedule calls it once a minute, and those are all of its errors."""
+        alarm = alarms(OBSERVABILITY)["FunctionErrorsScale"]
+        errors_in_a_period = alarm["Period"] / 60
+        self.assertGreater(errors_in_a_period, alarm["Threshold"])
+
+    def test_regression_throttles_of_indexes_and_of_a_capacity_reached_nobody(self):
+        counted = {"Namespace": "dynashard", "MetricName": "SharedLimits", "Dimensions": [{"Name": "FunctionName", "Value": {"Ref": "WriteFunctionName"}}]}
+        self.assertIn(counted, watched(alarms(OBSERVABILITY)["SharedLimits"]))
+        indexes = [index["IndexName"] for index in APPLICATION["Resources"]["MetadataTable"]["Properties"]["GlobalSecondaryIndexes"]]
+        dimensions = [metric["Dimensions"] for metric in watched(alarms(OBSERVABILITY)["MetadataThrottled"]) if metric["MetricName"].startswith("Write")]
+        named = {dimension["Value"] for of_metric in dimensions for dimension in of_metric if dimension["Name"] == "GlobalSecondaryIndexName"}
+        self.assertEqual(named, set(indexes))
+
     def setUp(self):
         body = OBSERVABILITY["Resources"]["Dashboard"]["Properties"]["DashboardBody"]["Fn::Sub"]
         self.widgets = json.loads(body)["widgets"]
@@ -735,7 +765,7 @@ class Observability(unittest.TestCase):
             for metric in watched(alarm):
                 (dimension, *index) = metric["Dimensions"]
                 with self.subTest(name):
-                    self.assertIn(index, ([], [{"Name": "GlobalSecondaryIndexName", "Value": "active"}]))
+                    self.assertIn([each["Value"] for each in index], ([], ["active"], ["decisions"]))
                     self.check_metric(metric["Namespace"], metric["MetricName"], dimension["Name"], dimension["Value"]["Ref"])
                     self.assertEqual(alarm["TreatMissingData"], "breaching" if name == "SweepsMissing" else "notBreaching")
 
