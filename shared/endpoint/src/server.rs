@@ -290,7 +290,8 @@ impl Front {
         response
     }
 
-    /// Why the endpoint is not ready, for whoever asks: programs of other machines learn nothing of tables and their faults.
+    /// Why the endpoint is not ready, for whoever asks: programs of other machines learn nothing of its credentials and faults. What it
+    /// counts they may read, since no scraper signs.
     fn shown(&self, why: String) -> String {
         match self.access {
             Access::ThisMachine => why,

@@ -247,9 +247,10 @@ impl Shards {
                         let of = &record["dynamodb"];
                         reading.last = of["SequenceNumber"].as_str().map(str::to_owned);
                         let created = of["ApproximateCreationDateTime"].as_f64();
-                        let is_before = created.zip(reading.begins).is_some_and(|(at, begins)| {
-                            Duration::from_secs_f64(at).as_secs() < begins
-                        });
+                        let created = created.and_then(|at| Duration::try_from_secs_f64(at).ok());
+                        let is_before = created
+                            .zip(reading.begins)
+                            .is_some_and(|(at, begins)| at.as_secs() < begins);
                         if !is_before {
                             records.push(record.clone());
                         }
