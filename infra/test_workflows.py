@@ -1,7 +1,9 @@
 """What must hold for the workflows on GitHub."""
 
 import json
+import os
 import re
+import subprocess
 import unittest
 
 import yaml
@@ -45,6 +47,38 @@ class Workflows(unittest.TestCase):
         parts = re.findall(r'^part "([^" ]+)', (ROOT / ".ci/nightly").read_text(encoding="utf-8"), re.MULTILINE)
         jobs = JOBS["nightly.yml: part"]["strategy"]["matrix"]["include"]
         self.assertEqual(sorted(parts), sorted(part for job in jobs for part in job["parts"].split()))
+
+    def test_regression_a_word_that_is_no_part_of_the_nightly_run_passed(self):
+        ran = subprocess.run([ROOT / ".ci/nightly"], env=os.environ | {"PARTS": "Nothing"}, capture_output=True, text=True, check=False)
+        self.assertEqual(ran.returncode, 1, ran.stdout)
+        self.assertIn("Nothing", ran.stderr)
+
+    def test_each_part_of_a_change_has_a_job(self):
+        parts = set(re.findall(r'section (\w+) "', (ROOT / ".ci/run").read_text(encoding="utf-8")))
+        jobs = {job["part"] for job in JOBS["ci.yml: part"]["strategy"]["matrix"]["include"]}
+        # In place of the tests it has nextest.
+        self.assertEqual(parts - {"tests"}, jobs | {"format"})
+
+    def test_regression_a_check_was_skipped_on_github_and_passed(self):
+        scripts = [ROOT / ".ci/run", *(ROOT / "infra").rglob("*.py")]
+        text = "\n".join(script.read_text(encoding="utf-8") for script in scripts if "node_modules" not in script.parts)
+        # `[ "${DYNASHARD_AUDIT:-}" != required ]`, and the same in Python.
+        switches = set(re.findall(r'(DYNASHARD_\w+)(?::-\}"|"\)) [!=]=? "?required', text))
+        required = {
+            name
+            for job in ("ci.yml: format", "ci.yml: part")
+            for step in JOBS[job]["steps"]
+            for name, value in step.get("env", {}).items()
+            if value == "required"
+        }
+        self.assertIn("DYNASHARD_BROWSER", switches)
+        self.assertEqual(switches, required)
+
+    def test_regression_macos_and_windows_were_compiled_for_behind_the_tag(self):
+        released = {job["runner"] for job in JOBS["release.yml: programs"]["strategy"]["matrix"]["include"]}
+        compiles = JOBS["ci.yml: compiles"]
+        self.assertEqual(set(compiles["strategy"]["matrix"]["runner"]), {runner for runner in released if not runner.startswith("ubuntu")})
+        self.assertIn("cargo check --locked -p dynashard-cli", json.dumps(compiles["steps"]))
 
     def test_the_action_hands_its_inputs_over_as_variables(self):
         action = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))
