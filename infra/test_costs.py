@@ -32,6 +32,12 @@ class Costs(unittest.TestCase):
         for lease, most in rows:
             self.assertEqual(most, f"{costs.most_environments(int(lease)):,.0f}")
 
+    def test_regression_an_alarm_on_four_metrics_was_paid_for_as_one(self):
+        alarm = {"Type": "AWS::CloudWatch::Alarm", "Properties": {"MetricName": "Errors"}}
+        queries = [{"Expression": "SUM(METRICS())"}, *({"MetricStat": {}} for _ in range(4))]
+        of_four = {"Type": "AWS::CloudWatch::Alarm", "Properties": {"Metrics": queries}}
+        self.assertEqual(costs.alarms_of({"Resources": {"A": alarm, "B": of_four}}), (2, 5))
+
     def test_no_amount_stands_outside_of_the_tables(self):
         prose = [line for line in PAGE.splitlines() if not line.startswith("|")]
         self.assertEqual([line for line in prose if "$" in line or "cents" in line], [])
