@@ -27,6 +27,8 @@ ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs/FIRST_DEPLOYMENT.md"
 PASS, FAIL, CANNOT_SAY = "pass", "fail", "cannot say"
 FUNCTIONS = ("WriteFunction", "ReadFunction", "ScaleFunction", "RebalanceFunction")
+# Of the metadata table. One that cannot take a write refuses it to the table.
+METADATA_INDEXES = ("active", "decisions")
 # Executions that Lambda keeps unreserved ("Configuring reserved concurrency for a function").
 UNRESERVED = 100
 # Characters of an account's resource policy for logs ("Avoiding CloudWatch Logs resource policy size restrictions").
@@ -184,10 +186,14 @@ def index_throttles(stack: Stack) -> Result:
         dimensions = {"TableName": stack.table("METADATA_TABLE"), "GlobalSecondaryIndexName": index}
         return stack.sum_of_a_day("AWS/DynamoDB", metric, dimensions) or 0
 
-    if not of_a_day("ConsumedWriteCapacityUnits", "active"):
-        return Result(CANNOT_SAY, "nothing was written to the index active within a day: reshard a collection")
-    refused = sum(of_a_day("WriteThrottleEvents", index) for index in ("active", "decisions"))
-    return Result(FAIL if refused else PASS, f"DynamoDB refused {refused:.0f} writes to the indexes active and decisions within a day")
+    refused = {index: of_a_day("WriteThrottleEvents", index) for index in METADATA_INDEXES}
+    if any(refused.values()):
+        said = ", ".join(f"{count:.0f} writes to the index {index}" for index, count in refused.items() if count)
+        return Result(FAIL, f"DynamoDB refused within a day {said}")
+    unused = [index for index in METADATA_INDEXES if not of_a_day("ConsumedWriteCapacityUnits", index)]
+    if unused:
+        return Result(CANNOT_SAY, f"within a day nothing was written to {' and '.join(unused)}: throttle and reshard a collection")
+    return Result(PASS, f"DynamoDB refused within a day no write to the indexes {' and '.join(METADATA_INDEXES)}")
 
 
 def stream(stack: Stack) -> Result:

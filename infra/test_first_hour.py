@@ -6,7 +6,8 @@ import unittest
 
 import tables
 from botocore.exceptions import ClientError
-from first_hour import CANNOT_SAY, CHECKS, FAIL, FUNCTIONS, PAGE, PASS, ROOT, Stack, page_rows, results
+from first_hour import CANNOT_SAY, CHECKS, FAIL, FUNCTIONS, METADATA_INDEXES, PAGE, PASS, ROOT, Stack, page_rows, results
+from samcli.yamlhelper import yaml_parse
 
 VARIABLES = {"MAIN_TABLE": "main", "METADATA_TABLE": "metadata", "PARTITION_KEY_NAME": "pk", "SORT_KEY_NAME": "sk", "SORT_KEY_TYPE": "S"}
 
@@ -89,6 +90,26 @@ class FirstHour(unittest.TestCase):
         for sums, expected in [([], CANNOT_SAY), ([0.0], PASS), ([0.0, 3.0], FAIL)]:
             answers = {"get_metric_statistics": {"Datapoints": [{"Sum": each} for each in sums]}}
             self.assertEqual(self.status("rebalance-throttles", answers), expected, sums)
+
+    def test_regression_throttles_of_the_index_of_decisions_were_overlooked(self):
+        made = yaml_parse((ROOT / "template.yaml").read_text(encoding="utf-8"))["Resources"]["MetadataTable"]["Properties"]["GlobalSecondaryIndexes"]
+        self.assertEqual(set(METADATA_INDEXES), {index["IndexName"] for index in made})
+
+        def status(sums: dict[tuple[str, str], float]) -> str:
+            def answer(MetricName: str, Dimensions: list[dict], **_) -> dict:
+                of = {each["Name"]: each["Value"] for each in Dimensions}
+                found = sums.get((MetricName, of["GlobalSecondaryIndexName"]))
+                return {"Datapoints": [] if found is None else [{"Sum": found}]}
+
+            return self.status("index-throttles", {"get_metric_statistics": answer})
+
+        written = {("ConsumedWriteCapacityUnits", index): 5.0 for index in METADATA_INDEXES}
+        self.assertEqual(status(written), PASS)
+        for index in METADATA_INDEXES:
+            # Also where nothing was written to the other, or to this one: all of it was refused.
+            for of_writes in (written, {}):
+                self.assertEqual(status(of_writes | {("WriteThrottleEvents", index): 3.0}), FAIL, index)
+            self.assertEqual(status({("ConsumedWriteCapacityUnits", index): 5.0}), CANNOT_SAY, index)
 
     def test_the_stack_policy_has_to_be_that_of_the_repository(self):
         body = (ROOT / "infra/stack-policy.json").read_text()
