@@ -561,7 +561,8 @@ class DeployRole(unittest.TestCase):
                 self.assertIs(resolve(resource["Properties"]["DeletionProtectionEnabled"], {"TablesAreProtected": is_on}), is_on)
         self.assertEqual(APPLICATION["Parameters"]["DeletionProtection"]["Default"], "on")
         # A deployment keeps the value before where the file is silent, so the file has to turn it on.
-        self.assertEqual(environments()["prod"]["DeletionProtection"], "on")
+        for environment in ("dev", "prod"):
+            self.assertEqual(environments()[environment]["DeletionProtection"], "on", environment)
         first = ["file://" + str(ROOT / "infra/parameters/prod.yaml"), "DeletionProtection=off"]
         self.assertEqual(CfnParameterOverridesType().convert(first, None, None)["DeletionProtection"], "off")
 
