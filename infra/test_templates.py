@@ -668,9 +668,17 @@ class Rotation(unittest.TestCase):
     def test_regression_nobody_was_told_of_a_rotation_that_never_began(self):
         alarm = alarms(ROTATION)["RotationsMissing"]
         self.assertEqual((alarm["MetricName"], alarm["TreatMissingData"]), ("SucceededBuilds", "breaching"))
+        hours = ROTATION["Parameters"]["MissingAfterHours"]
+        self.assertEqual((alarm["Period"], alarm["EvaluationPeriods"]), (3600, {"Ref": "MissingAfterHours"}))
+        # A longer schedule would keep it raised for ever.
+        self.assertIsNone(problem_with(hours, "0"))
+        self.assertEqual(ROTATION["Resources"]["RotationsMissing"]["Condition"], "IsMissed")
         # CloudWatch looks back by seven days at most.
-        most = ROTATION["Parameters"]["MissingAfterHours"]["MaxValue"]
-        self.assertLessEqual(alarm["Period"] * most, 7 * 24 * 3600)
+        self.assertLessEqual(hours["MaxValue"], 7 * 24)
+        every = int(re.fullmatch(r"rate\((\d+) hours\)", ROTATION["Parameters"]["Schedule"]["Default"])[1])
+        # A run may take as long as it can, and people need the rest of what --ahead-hours has made by default.
+        self.assertGreater(hours["Default"], every + ROTATION["Resources"]["Rotation"]["Properties"]["TimeoutInMinutes"] / 60)
+        self.assertLess(hours["Default"], 24)
 
 
 def alarms(template: dict) -> dict[str, dict]:
