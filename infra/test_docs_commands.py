@@ -73,6 +73,11 @@ class CommandsTest(unittest.TestCase):
                 ran = pages.run_one(Command("PAGE", 1, text), text, "")
                 self.assertEqual(ran.is_wrong, is_wrong, ran.result)
 
+    def test_regression_dates_were_those_of_linux_alone(self):
+        """The `date` of macOS knows no `-d`."""
+        for page in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]:
+            self.assertNotRegex(page.read_text(encoding="utf-8"), r"\bdate (-u )?(-d|--date)\b", page.name)
+
     def test_regression_the_readme_asked_for_another_version_than_the_requirements(self):
         pin = re.compile(r"\b([a-z][\w-]*)==(\d[\w.]*)")
         pinned = {found for file in ROOT.glob("infra/**/requirements*.txt") for found in pin.findall(file.read_text())}
