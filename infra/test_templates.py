@@ -171,6 +171,14 @@ class Parameters(unittest.TestCase):
             self.assertEqual(refusals(APPLICATION, overrides), [], environment)
         self.assertEqual(refusals(OBSERVABILITY, {}), [])
 
+    def test_regression_the_one_environment_that_was_reserved_for_alarms_was_the_most_that_they_got(self):
+        """A request that makes a collection holds one for seconds, and events of alarms wait for a minute at most."""
+        self.assertGreaterEqual(int(environments()["prod"]["ScaleReservedConcurrency"]), 5)
+        self.assertIn(f"ScaleReservedConcurrency={environments()['prod']['ScaleReservedConcurrency']}", read("docs/DEPLOYING.md"))
+
+    def test_the_readme_names_the_lease_that_is_the_default(self):
+        self.assertIn(f"(kept for {APPLICATION['Parameters']['LeaseSecs']['Default']} s)", read("README.md"))
+
     def test_each_environment_tags_its_resources(self):
         config = tomllib.loads(read("samconfig.toml"))
         for environment in environments():
