@@ -712,13 +712,20 @@ def measured() -> dict[str, str]:
 class Observability(unittest.TestCase):
     def test_regression_a_function_that_always_failed_raised_no_alarm(self):
         """At rest a schedule calls it once a minute, and those are all of its errors."""
-        alarm = alarms(OBSERVABILITY)["FunctionErrorsScale"]
-        errors_in_a_period = alarm["Period"] / 60
-        self.assertGreater(errors_in_a_period, alarm["Threshold"])
+        for name in ("FunctionErrorsScale", "FunctionThrottlesScale"):
+            alarm = alarms(OBSERVABILITY)[name]
+            calls_in_a_period = alarm["Period"] / 60
+            self.assertGreater(calls_in_a_period, alarm["Threshold"], name)
+            # One that failed once recovers by itself at the next call.
+            self.assertEqual((alarm["DatapointsToAlarm"], alarm["EvaluationPeriods"]), (3, 5), name)
 
     def test_regression_throttles_of_indexes_and_of_a_capacity_reached_nobody(self):
         counted = {"Namespace": "dynashard", "MetricName": "SharedLimits", "Dimensions": [{"Name": "FunctionName", "Value": {"Ref": "WriteFunctionName"}}]}
         self.assertIn(counted, watched(alarms(OBSERVABILITY)["SharedLimits"]))
+        # WriteFunction counts no reads, and nothing with WriterScaling off: what AWS measures of the table is watched beside it.
+        names = {metric["MetricName"] for metric in watched(alarms(OBSERVABILITY)["SharedLimits"])}
+        limits = ("AccountLimit", "MaxOnDemandThroughput", "ProvisionedThroughput")
+        self.assertEqual(names, {"SharedLimits"} | {f"{use}{limit}ThrottleEvents" for use in ("Read", "Write") for limit in limits})
         indexes = [index["IndexName"] for index in APPLICATION["Resources"]["MetadataTable"]["Properties"]["GlobalSecondaryIndexes"]]
         dimensions = [metric["Dimensions"] for metric in watched(alarms(OBSERVABILITY)["MetadataThrottled"]) if metric["MetricName"].startswith("Write")]
         named = {dimension["Value"] for of_metric in dimensions for dimension in of_metric if dimension["Name"] == "GlobalSecondaryIndexName"}
