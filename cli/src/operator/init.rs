@@ -272,7 +272,7 @@ fn preset(environment: Environment) -> BTreeMap<String, String> {
 
 /// A parameter file as `sam deploy --parameter-overrides file://` takes it.
 fn yaml(parameters: &BTreeMap<String, String>) -> String {
-    let head = "# Written by `dynashard init`. What is not named here has the template's default when the stack is made, and keeps its value after.\n";
+    let head = "# Written by `dynashard init`. A deployment leaves what is not named here as it is, at first the default.\n";
     let lines = parameters.iter().map(|(name, value)| format!("{name}: {}\n", text(value)));
     head.to_owned() + &lines.collect::<String>()
 }

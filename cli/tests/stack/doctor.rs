@@ -118,10 +118,12 @@ fn the_parameters_of_a_stack_are_held_against_what_was_seen() {
     let examine = |name, parameters| examine_stack(&stack, name, parameters);
     let as_deployed = examine(
         "dynashard",
-        &[("ScaleReservedConcurrency", "1"), ("RebalanceReservedConcurrency", "12")],
+        &[("ScaleReservedConcurrency", "5"), ("RebalanceReservedConcurrency", "12")],
     );
     assert_eq!(as_deployed.status, 0, "{as_deployed:?}");
     assert_eq!(status(&as_deployed, "concurrency"), "ok");
+    let narrow = examine("dynashard", &[("ScaleReservedConcurrency", "1")]);
+    assert_eq!(status(&narrow, "concurrency"), "warning");
 
     let other = examine(
         "dynashard",

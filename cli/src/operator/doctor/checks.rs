@@ -493,6 +493,9 @@ fn vector_indexes(main: &TableState) -> Option<Check> {
 /// under way for one shard of the metadata table's stream, the sweep, and one more.
 const LEAST_FOR_REBALANCE: u32 = 12;
 
+/// The least reservation of `ScaleFunction` with which alarms do not wait for operators' requests.
+const LEAST_FOR_SCALE: u32 = 5;
+
 /// What Lambda keeps for the functions that reshard, by the parameters of the stack.
 pub(super) fn concurrency(scale: Option<&str>, rebalance: Option<&str>) -> Check {
     const CHECK: &str = "concurrency";
@@ -510,12 +513,21 @@ pub(super) fn concurrency(scale: Option<&str>, rebalance: Option<&str>) -> Check
                  {LEAST_FOR_REBALANCE} or more"
             ));
     }
+    if (1..LEAST_FOR_SCALE).contains(&scale) {
+        return Check::warning(CHECK, format!("{seen}, which is also its most")).advise(format!(
+            "a request that makes a collection holds one for seconds, and alarms wait behind it: deploy \
+             ScaleReservedConcurrency=0, or {LEAST_FOR_SCALE} or more"
+        ));
+    }
     if scale > 0 {
         return Check::ok(CHECK, seen);
     }
+    let account = 100 + LEAST_FOR_SCALE;
     Check::unknown(CHECK, format!("{seen}, and the account's limit was not asked for")).advise(
-        "`aws lambda get-account-settings --query AccountLimit` shows it; with 101 or more, deploy \
-             ScaleReservedConcurrency=1",
+        format!(
+            "`aws lambda get-account-settings --query AccountLimit` shows it; with {account} or more, deploy \
+             ScaleReservedConcurrency={LEAST_FOR_SCALE}"
+        ),
     )
 }
 
