@@ -196,7 +196,7 @@ impl Meter {
         }
     }
 
-    /// Takes note of units that DynamoDB granted.
+    /// Takes note of units that DynamoDB granted to an operation.
     pub(crate) fn granted(
         &self,
         partition: &PartitionKey,
@@ -204,11 +204,24 @@ impl Meter {
         units: f64,
         now: Moment,
     ) {
+        self.granted_together(partition, access, (1.0, units), now);
+    }
+
+    /// Takes note of units that DynamoDB granted to so many operations together, which are more than none.
+    pub(crate) fn granted_together(
+        &self,
+        partition: &PartitionKey,
+        access: Access,
+        (operations, units): (f64, f64),
+        now: Moment,
+    ) {
         let mut state = self.lock();
         let at = state.corrected(now);
         let seen = state.seen(partition);
-        let usual = seen.usual_units_of(access);
-        *usual = if *usual > 0.0 { *usual * 0.9 + units * 0.1 } else { units };
+        let (usual, each) = (seen.usual_units_of(access), units / operations);
+        // A tenth of the average is of the last operation.
+        let kept = 0.9_f64.powf(operations);
+        *usual = if *usual > 0.0 { *usual * kept + each * (1.0 - kept) } else { each };
         seen.note(at, |measures| match access {
             Access::Write => measures.written_units += units,
             Access::Get | Access::Query => measures.read_units += units,

@@ -1,6 +1,6 @@
 //! What clients ask for: the face of the modules `read`, `query`, `batch` and `collection`. It meters what comes in.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -125,8 +125,8 @@ impl Reader {
         let lookup = Lookup { is_spread: true, ..lookup };
         self.arrived(&key.partition, Some(key), Access::Get);
         let looked_up = lookup.find().await;
-        let consumed_rcu = looked_up.as_ref().map(|(_, cost)| cost.consumed_rcu);
-        self.answered(&key.partition, Some(key), Access::Get, consumed_rcu).await;
+        let granted = looked_up.as_ref().map(|(_, cost)| (1.0, cost.consumed_rcu));
+        self.answered(&key.partition, Some(key), Access::Get, granted).await;
         looked_up
     }
 
@@ -139,12 +139,12 @@ impl Reader {
     ) -> Result<NativeGot<R::Answer>, Error> {
         self.arrived(&key.partition, Some(key), Access::Get);
         let got = native_get(&self.directory, key, read, deadline).await;
-        let consumed_rcu = match &got {
-            Ok(NativeGot::Read { consumed_rcu, .. }) => Ok(*consumed_rcu),
-            Ok(NativeGot::Invalid(_)) => Ok(0.0),
+        let granted = match &got {
+            Ok(NativeGot::Read { consumed_rcu, .. }) => Ok((1.0, *consumed_rcu)),
+            Ok(NativeGot::Invalid(_)) => Ok((1.0, 0.0)),
             Err(error) => Err(error),
         };
-        self.answered(&key.partition, Some(key), Access::Get, consumed_rcu).await;
+        self.answered(&key.partition, Some(key), Access::Get, granted).await;
         got
     }
 
@@ -168,14 +168,25 @@ impl Reader {
             self.arrived(&key.partition, Some(key), Access::Get);
         }
         let directory = &self.directory;
-        let partitions = keys.iter().map(|key| key.partition.clone()).collect::<BTreeSet<_>>();
+        let mut keys_of = BTreeMap::<_, u32>::new();
+        for key in &keys {
+            *keys_of.entry(key.partition.clone()).or_default() += 1;
+        }
         let batch = BatchRead { directory, fields, consistency, deadline };
         let (got, refused) = batch.get(keys, budget).await;
+        for (key, _) in &got.unprocessed {
+            if let Some(read) = keys_of.get_mut(&key.partition) {
+                *read = read.saturating_sub(1);
+            }
+        }
         // DynamoDB says of a batch only what it took as a whole.
-        let parts = f64::from(u32::try_from(partitions.len()).unwrap_or(u32::MAX).max(1));
+        let read = keys_of.values().map(|read| f64::from(*read)).sum::<f64>();
         let answered = async |partition| {
-            let part = Ok(got.consumed_rcu / parts);
-            self.answered(partition, None, Access::Get, part).await;
+            let keys = f64::from(keys_of[partition]);
+            let together = (keys, got.consumed_rcu * keys / read);
+            if keys > 0.0 {
+                self.answered(partition, None, Access::Get, Ok(together)).await;
+            }
             let throttled = got.unprocessed.iter().filter(|(_, code)| *code == Code::Throttled);
             let throttled = throttled.map(|(key, _)| key).filter(|key| key.partition == *partition);
             let throttled = throttled.collect::<Vec<_>>();
@@ -184,7 +195,7 @@ impl Reader {
             }
         };
         // Side by side, as an answer is held for one report's time at most.
-        join_all(partitions.iter().map(answered)).await;
+        join_all(keys_of.keys().map(answered)).await;
         Ok(got)
     }
 
@@ -203,8 +214,8 @@ impl Reader {
         // It is large, and most callers hold it in a future of their own.
         let page = read_page(&self.directory, query, cursor.as_ref(), budget, deadline);
         let page = Box::pin(page).await;
-        let consumed_rcu = page.as_ref().map(|page| page.consumed_rcu);
-        self.answered(&query.partition, None, Access::Query, consumed_rcu).await;
+        let granted = page.as_ref().map(|page| (1.0, page.consumed_rcu));
+        self.answered(&query.partition, None, Access::Query, granted).await;
         page
     }
 
@@ -269,8 +280,8 @@ impl Reader {
         let page = index::read_page(&self.directory, store, index, query, budget, deadline);
         let page = Box::pin(page).await;
         if let Some(partition) = metered {
-            let consumed_rcu = page.as_ref().map(|page| page.consumed_rcu);
-            self.answered(partition, None, Access::Query, consumed_rcu).await;
+            let granted = page.as_ref().map(|page| (1.0, page.consumed_rcu));
+            self.answered(partition, None, Access::Query, granted).await;
         }
         // It may be for what has become of the index.
         let is_of_another =
@@ -323,13 +334,13 @@ impl Reader {
         partition: &PartitionKey,
         items: impl IntoIterator<Item = &ItemKey>,
         access: Access,
-        consumed_rcu: Result<f64, &Error>,
+        granted: Result<(f64, f64), &Error>,
     ) {
         let (watch, directory) = (&self.watch, &self.directory);
         let now = directory.now();
         let beside = Beside::until(Deadline::after(now, REPORTING_TIME));
-        match consumed_rcu {
-            Ok(units) => watch.meter.granted(partition, access, units, now),
+        match granted {
+            Ok(together) => watch.meter.granted_together(partition, access, together, now),
             Err(error) => {
                 let Some(throttle) = error.throttle() else { return };
                 for item in items {

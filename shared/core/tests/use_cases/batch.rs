@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use dynashard_core::ports::{Clock, Consistency, StoreError};
+use dynashard_core::ports::{Clock, Consistency, ReadRecords, StoreError};
 use dynashard_core::query::{PageBudget, Query};
 use dynashard_core::{
-    BatchGot, BatchOperation, BatchWritten, Code, CollectionMetadata, Error, MAX_BATCH_GETS,
-    MAX_BATCH_OPERATIONS, NewItem, Phase, Precondition, Settings, StoredItem, TableSchema,
-    Throttle,
+    BatchGot, BatchOperation, BatchWritten, Code, CollectionMetadata, Error, Ledger, LedgerKind,
+    MAX_BATCH_GETS, MAX_BATCH_OPERATIONS, NewItem, Phase, Precondition, Settings, Span, StoredItem,
+    TableSchema, Throttle,
 };
 use dynashard_keys::{ItemKey, PartitionKey, Placement, ShardCount};
 use dynashard_testkit::{Fault, Operation, Requests, block_on};
@@ -41,6 +41,31 @@ fn get_keys(world: &World, keys: Vec<ItemKey>) -> Result<BatchGot, Error> {
 
 fn get(world: &World, names: &[String]) -> BatchGot {
     get_keys(world, names.iter().map(|sk| key(sk)).collect()).expect("a batch")
+}
+
+/// Each key counted for what its whole batch took, so that reads that were few looked like a hundred times as many.
+#[test]
+fn regression_a_key_of_a_batch_was_reckoned_as_dear_as_the_batch() {
+    let world = World::new();
+    world.lay_out(2, 1, Placement::Xxh64);
+    let names = names(100);
+    for name in &names {
+        world.place(name, 2, 1);
+    }
+    let reader = world.reader();
+    let keys = || names.iter().map(|sk| key(sk)).collect();
+    let (strong, unlimited) = (Consistency::Strong, PageBudget::UNLIMITED);
+    for _ in 0..180 {
+        let got = reader.batch_get(keys(), None, strong, unlimited, world.deadline());
+        assert_eq!(block_on(got).expect("a batch").items.len(), 100);
+        world.clock.advance(Duration::from_secs(1));
+    }
+    let load = block_on(world.memory.get::<Ledger>(&(partition(), LedgerKind::Load)));
+    let load = load.expect("a read").value.expect("a ledger");
+    let minutes = load.buckets.iter().filter(|(bucket, _)| bucket.span == Span::Minute);
+    let units = minutes.map(|(_, measures)| measures.get_units).collect::<Vec<_>>();
+    assert!(units.iter().any(|units| *units > 5_000.0), "{units:?}");
+    assert!(units.iter().all(|units| *units < 6_200.0), "{units:?}, of 6,000 keys a minute");
 }
 
 /// The closures of a batch's streams once made its futures depend on one lifetime, so that no
