@@ -309,6 +309,40 @@ fn items_ahead_of_the_metadata_have_it_be_read_again() {
     }
 }
 
+/// Each reading of the page found one collection ahead, and the sixth gave up as if a table had been restored.
+#[test]
+fn regression_a_page_beside_many_growths_at_once_was_refused() {
+    let world = World::new();
+    world.memory.be_indexed_by(indexes());
+    let partitions = (0..12).map(|n| PartitionKey::new(format!("p{n:02}")).expect("a key"));
+    let partitions = partitions.collect::<Vec<_>>();
+    let put = |generation| {
+        for partition in &partitions {
+            let key = ItemKey::new(partition.clone(), sort("k00"));
+            let at = key.at(ShardId::new(0), Placement::Xxh64, TableSchema::default().separator);
+            let generation = Generation::new(generation);
+            world.memory.place(&at, StoredItem { generation, ..item(0, 1) });
+        }
+    };
+    put(0);
+    let reader = world.reader();
+    let (index, query) = of("plain", "NZ");
+    let before = read(&world, &reader, &index, &query).expect("a page");
+    assert_eq!(before.items.len(), partitions.len());
+    for partition in &partitions {
+        let phase = Phase::Forward { from: count(1), to: count(4) };
+        let begun = metadata(GENERATION, 1, Placement::Xxh64);
+        world.memory.place_metadata(CollectionMetadata {
+            phase,
+            partition: partition.clone(),
+            ..begun
+        });
+    }
+    put(GENERATION);
+    let beside = read(&world, &reader, &index, &query).expect("a page");
+    assert_eq!(keys_of(beside), keys_of(before));
+}
+
 /// Moves what another count moves, of a collection of two shards, while readers may not know of that.
 fn forward(world: &World) {
     let phase = Phase::Forward { from: count(2), to: count(4) };

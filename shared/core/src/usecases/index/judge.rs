@@ -59,14 +59,21 @@ pub(super) async fn judge(
     let all =
         collections(directory, read.iter().map(|(_, key, ..)| &key.partition), known, deadline);
     let all = all.await?;
+    // All of them at once: a page is begun again a few times at most.
+    let ahead = read.iter().filter(|(_, key, _, entry)| {
+        entry.item.generation > all[&key.partition].metadata.generation
+    });
+    let ahead = ahead.map(|(_, key, ..)| &key.partition).collect::<BTreeSet<_>>();
+    if !ahead.is_empty() {
+        for partition in ahead {
+            directory.forget(partition);
+        }
+        return Err(NoPage::Redo);
+    }
     let (mut counting, mut doubts, mut is_moving) = (Vec::new(), Vec::new(), false);
     for (feed, key, shard, entry) in read {
         let known = &all[&key.partition];
         let metadata = &known.metadata;
-        if entry.item.generation > metadata.generation {
-            directory.forget(&key.partition);
-            return Err(NoPage::Redo);
-        }
         let shards = NativeShards::new(known.clone(), separator);
         is_moving |= shards.is_moving();
         let place = shards.place_of(&key, &entry.place.at);
@@ -148,11 +155,15 @@ async fn look(
         if let Some((_, why)) = page.damaged.into_iter().next() {
             return Err(Error::new(Code::CorruptData, why).into());
         }
-        for (at, item) in page.items {
-            if let Some(partition) = is_ahead(&at, &item) {
-                directory.forget(&partition);
-                return Err(NoPage::Redo);
+        let ahead = page.items.iter().filter_map(|(at, item)| is_ahead(at, item));
+        let ahead = ahead.collect::<BTreeSet<_>>();
+        if !ahead.is_empty() {
+            for partition in &ahead {
+                directory.forget(partition);
             }
+            return Err(NoPage::Redo);
+        }
+        for (at, item) in page.items {
             if item.is_live() {
                 live.insert(at, item.version);
             }
