@@ -27,8 +27,8 @@ const NEWEST: u32 = 30;
 /// The most items that a boundary by the last writes may have behind it: those were written in the last seconds, if sort keys grow.
 const MOST_BEHIND: u64 = 2_000;
 
-/// What a page of 1 MB counts for at least, however large its items are.
-const ITEMS_OF_A_PAGE: u64 = 1_000;
+/// So many items are counted before it is known how large they are.
+const FIRST_COUNTED: u32 = 100;
 
 /// Whoever decides has a second. What is not counted by then is not known.
 const COUNTED_WITHIN: Duration = Duration::from_millis(400);
@@ -177,7 +177,10 @@ async fn behind_last(
 /// The sort keys of the items in a range, by pages.
 fn keys_of(metadata: &CollectionMetadata, range: SortRange, ascending: bool) -> Query {
     let fields = Some(Fields::none());
-    Query { range, ascending, fields, limit: MAX_LIMIT, ..Query::all(metadata.partition.clone()) }
+    // Of each shard enough that what its answer takes at least is not most of what it takes.
+    let shards = metadata.number_of_shards.get();
+    let limit = (8 * shards).clamp(FIRST_COUNTED, MAX_LIMIT);
+    Query { range, ascending, limit, fields, ..Query::all(metadata.partition.clone()) }
 }
 
 /// The older epoch that is to be merged with a neighbour, as an index, and what is decided about it. `None` where growth would wait too
@@ -222,8 +225,8 @@ async fn count_of(
     count_up_to(directory, keys_of(metadata, range, true), after, enough, deadline).await
 }
 
-/// Counts the items of a query, from behind a sort key on where there is one, and stops where there are enough. A page that ends before
-/// its limit is full, and its items count for as many as move for the same units. `None` where they could not be read.
+/// Counts the items of a query, from behind a sort key on where there is one, and stops where there are enough. Items of more than
+/// 1 KB count for as many as are read, and so moved, for the same units. `None` where they could not be read.
 async fn count_up_to(
     directory: &Directory,
     query: Query,
@@ -233,16 +236,30 @@ async fn count_up_to(
 ) -> Option<u64> {
     let mut found = 0;
     let mut cursor = behind.map(Cursor::Watermark);
+    let (mut query, first) = (query.clone(), query.limit);
     loop {
         let budget = PageBudget::UNLIMITED;
         let page = read_page(directory, &query, cursor.as_ref(), budget, deadline).await.ok()?;
         let items = page.items.len() as u64;
-        found += if page.cursor.is_some() { items.max(ITEMS_OF_A_PAGE) } else { items };
+        let of_1_kb = items_of_1_kb(page.consumed_rcu);
+        found += items.max(of_1_kb);
         if found >= enough || page.cursor.is_none() {
             return Some(found);
         }
+        // A page of large items is as many requests as it has megabytes.
+        query.limit = if of_1_kb > items { first } else { MAX_LIMIT };
         cursor = Some(Cursor::Watermark(page.items.last()?.0.clone()));
     }
+}
+
+/// How many items of 1 KB so many read units read, eventually consistent.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a cast to an integer saturates, and units are not below zero"
+)]
+fn items_of_1_kb(consumed_rcu: f64) -> u64 {
+    (consumed_rcu * 8.0) as u64
 }
 
 /// What lies behind the newest items.

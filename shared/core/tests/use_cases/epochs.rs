@@ -17,7 +17,9 @@ use proptest::test_runner::TestCaseError;
 
 use crate::reshard::{LONG, advance, metadata, put, world};
 use crate::verify::Found;
-use crate::world::{World, attributes, code, count, home, in_shard, key, partition, sort, text_of};
+use crate::world::{
+    World, attributes, code, count, home, in_shard, key, partition, sort, stored, text_of,
+};
 
 /// So many names that each shard of up to 16 holds some of them on both sides of [`BOUNDARY`].
 const MANY: u32 = 200;
@@ -381,6 +383,21 @@ fn regression_a_log_waited_for_an_operator_to_leave_its_past_where_it_was() {
     // Newer keys sort lower.
     let down = first_growth(90_000..100_000, (89_960..90_000).rev());
     assert_eq!(down, (Some("089971".to_owned()), true));
+}
+
+/// Thousands of items of many kilobytes were read to know that there are thousands, which took too long, and then all of them moved.
+#[test]
+fn regression_a_log_of_large_items_was_counted_item_by_item() {
+    let world = World::new();
+    world.memory.place_metadata(crate::world::metadata(2, 1, Placement::Xxh64));
+    for n in 0..600 {
+        let large = stored(&"x".repeat(20_000), 1);
+        world.memory.place(&home(&format!("{n:06}"), 1), large);
+    }
+    let names = (600..640).map(|n| format!("{n:06}")).collect::<Vec<_>>();
+    let grows = throttle(&world, &names, 1.3 * 3.0);
+    let boundary = grows.epochs.older.first().map(|epoch| epoch.boundary.to_string());
+    assert_eq!(boundary, Some("000628".to_owned()), "they weigh as 12,000 of 1 KB");
 }
 
 /// The keys come in order in each round of a load that goes over them again and again, and in a small collection it may be the first.
