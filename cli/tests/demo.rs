@@ -105,8 +105,9 @@ fn hot_keys_outgrow_their_partitions_and_every_flight_comes_back_once() {
 #[test]
 fn under_random_placement_shards_double_and_nothing_moves() {
     let charts = tempfile::tempdir().expect("a directory");
-    let random = ["--placement", "random", "--load", "4", "--steady-secs", "2"];
+    let random = ["--set", "Placement=random", "--load", "4", "--steady-secs", "2"];
     let (summary, _) = demo(&charts, &random);
+    assert_eq!(summary["placement"], "random", "as the parameter has it");
     // Whether it doubles each time is asked of the API, in growth.rs: a busy machine may see every
     // second step only.
     let counts = shards(&summary, "EWR");

@@ -135,7 +135,9 @@ export function loadChart(title) {
   function draw() {
     if (!given || width === 0) return;
     const { from, until, step, shards } = given;
-    const lines = drawn(given[access], step), x = scale();
+    const lines = drawn(given[access], step), within = scale();
+    // The last step may end in the future.
+    const x = (secs) => within(Math.min(secs, until));
     const takes = [shardsAt(shards, from), ...shards.filter(([since]) => since < until).map(([, count]) => count)].map((count) => count * lines.per_shard);
     const levels = ticks(largest(takes, ...LINES.map(([name]) => lines[name])) * 1.05);
     const y = (value) => +(TOP + (HEIGHT - TOP - BOTTOM) * (1 - value / levels.at(-1))).toFixed(1);
@@ -250,7 +252,7 @@ const since = (lines, skip) => Object.fromEntries(Object.entries(lines).map(([na
 export function small({ lines: all, shards }, { from, until, step, skip, now }) {
   const width = 260, height = 56, lines = drawn(since(all, skip), step);
   const top = largest([shardsAt(shards, from), ...shards.map(([, count]) => count)].map((count) => count * lines.per_shard), lines.absorbed, lines.demand, lines.mean) * 1.08;
-  const place = { x: (secs) => +((width * (secs - from)) / (until - from)).toFixed(1), y: (value) => +(height * (1 - value / top)).toFixed(1), from, step };
+  const place = { x: (secs) => +((width * (Math.min(secs, until) - from)) / (until - from)).toFixed(1), y: (value) => +(height * (1 - value / top)).toFixed(1), from, step };
   return h("svg", { viewBox: `0 0 ${width} ${height}`, preserveAspectRatio: "none", "aria-hidden": "true" },
     h("path", { class: "line capacity", d: capacity(shards, lines.per_shard, place, from, Math.min(until, now)) }), h("path", { class: "area unmet", d: unmet(lines, place) }),
     ["mean", "demand", "absorbed"].map((name) => h("path", { class: `line ${name}`, d: path(lines[name], place, step > 1 || name === "mean") })),

@@ -134,15 +134,19 @@ function items(pk) {
   }
 
   async function page() {
+    const mine = asked;
     more.disabled = true;
     try {
-      const answer = await post("/api/query", asked);
+      const answer = await post("/api/query", mine);
+      // Another query was begun meanwhile.
+      if (mine !== asked) return;
       rcu += answer.consumed_rcu; count += answer.items.length;
       list.append(...answer.items.map((item) => itemOf(pk, item)));
       asked = { ...asked, cursor: answer.cursor ?? "" };
       more.hidden = answer.cursor === null;
       fill(note, `${number(count)} items from ${number(answer.shards)} ${answer.shards === 1 ? "shard" : "shards"}, ${number(answer.items_read)} read for the last page, ${number(rcu, 1)} read units.${answer.cursor === null ? " That is all." : ""}`);
     } catch (error) {
+      if (mine !== asked) return;
       more.hidden = true;
       fill(note, h("span", { class: "notice" }, error.message));
     }

@@ -28,15 +28,23 @@ export function openScale(pk, { details, allows, isLost }) {
   const ready = () => { act.disabled = !plan || confirm.value !== pk || isLost(); };
 
   async function look() {
+    const asked = count.value;
     try {
-      const answer = await post("/api/plan", { pk, number_of_shards: Number(count.value) });
+      const answer = await post("/api/plan", { pk, number_of_shards: Number(asked) });
+      // It is about another count than the field has now.
+      if (count.value !== asked) return;
       plan = answer.plan;
       const changes = !ACTIONS[plan.action] || plan.action === "turn_round";
       fill(shown, table("What it would do", ["What", "Figure"], rows(plan, answer)), ACTIONS[plan.action] ? h("p", {}, ACTIONS[plan.action]) : null,
         changes && !answer.allows_changes ? h("p", { class: "notice" }, "This console only looks. Start it with ", h("code", {}, "--allow-changes"), " to change counts.") : null);
       sure.hidden = !(changes && answer.allows_changes);
       if (!sure.hidden) confirm.focus(); else plan = null;
-    } catch (error) { plan = null; sure.hidden = true; fill(shown, h("p", { class: "notice" }, error.message)); }
+    } catch (error) {
+      if (count.value !== asked) return;
+      plan = null;
+      sure.hidden = true;
+      fill(shown, h("p", { class: "notice" }, error.message));
+    }
     ready();
   }
 

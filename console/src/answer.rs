@@ -202,7 +202,9 @@ pub(crate) async fn item(shared: &Shared, body: &[u8]) -> Answer {
             json!({ "shard": shard.get(), "partition": physical.partition.as_str() })
         })
     };
-    let before = metadata.shard_history.iter().rev().skip(1);
+    // The history is of the newest epoch.
+    let is_older = metadata.epochs.of(&key.sort).is_some();
+    let before = metadata.shard_history.iter().rev().skip(1).filter(|_| !is_older);
     let before = before.map(|entry| {
         json!({ "at": entry.at_secs, "count": entry.count.get(), "home": home(entry.count) })
     });
@@ -224,7 +226,18 @@ struct CollectionAsked {
     pk: String,
 }
 
-/// How the first items of a collection are spread over its shards.
+/// The oldest items of the newest epoch, which has the shards that a change is about.
+fn of_newest_epoch(metadata: &CollectionMetadata) -> Query {
+    let all = Query { limit: SAMPLE, ..Query::all(metadata.partition.clone()) };
+    let newest = metadata.epochs.older.last().map(|epoch| epoch.boundary.clone());
+    let ascending = !metadata.epochs.descending;
+    match newest {
+        None => all,
+        start => Query { start, ascending, strategy: Strategy::Ordered, ..all },
+    }
+}
+
+/// How the first items of a collection, or of its newest epoch, are spread over its shards.
 pub(crate) async fn balance(shared: &Shared, body: &[u8]) -> Answer {
     let tables = connected(shared)?;
     let CollectionAsked { pk } = read(body)?;
@@ -236,10 +249,9 @@ pub(crate) async fn balance(shared: &Shared, body: &[u8]) -> Answer {
                    counts the shards";
         return Err(Failed::new(StatusCode::CONFLICT, "not_for_placement", why));
     }
-    let all = Query::all(partition.clone());
-    let query = Query { limit: SAMPLE, ..all };
-    let sample = page(tables, &query).await?;
-    let mut items = vec![0_u64; usize::try_from(metadata.widest().get()).unwrap_or_default()];
+    let sample = page(tables, &of_newest_epoch(&metadata)).await?;
+    let shards = metadata.of_epoch(None).widest().get();
+    let mut items = vec![0_u64; usize::try_from(shards).unwrap_or_default()];
     for (sort, _) in &sample.items {
         let count = metadata.at(sort).number_of_shards;
         let home = placement.home(&ItemKey::new(partition.clone(), sort.clone()), count);
@@ -271,15 +283,7 @@ pub(crate) async fn plan(shared: &Shared, body: &[u8]) -> Answer {
     let asked = ShardCount::new(number_of_shards).map_err(Error::from)?;
     let metadata = metadata_of(tables, &partition).await?;
     let directory = tables.directory();
-    let all = Query { limit: SAMPLE, ..Query::all(partition.clone()) };
-    // What the count is of: the newest epoch.
-    let newest = metadata.epochs.older.last().map(|epoch| epoch.boundary.clone());
-    let ascending = !metadata.epochs.descending;
-    let query = match newest {
-        None => all,
-        start => Query { start, ascending, strategy: Strategy::Ordered, ..all },
-    };
-    let sample = page(tables, &query).await?;
+    let sample = page(tables, &of_newest_epoch(&metadata)).await?;
     let counted = f64::from(u32::try_from(sample.items.len()).unwrap_or(SAMPLE));
     let load = directory.records().ledger(&partition, LedgerKind::Load, tables.deadline()).await?;
     let (items, written) = if sample.cursor.is_none() {

@@ -289,6 +289,10 @@ fn cost(
     });
     #[expect(clippy::cast_precision_loss, reason = "for people")]
     let counted = last.filter(|_| record.outcome == "begun").map(|of| of.items_moved as f64);
+    // A change of a part of the sort keys moves next to nothing, or what nobody has counted.
+    if counted.is_none() && metadata.is_some_and(|of| !of.epochs.is_one()) {
+        return None;
+    }
     let estimated = metadata.map(CollectionMetadata::estimated_items).filter(|items| *items > 0.0);
     let items_moved = counted.or(estimated.map(|items| (items * share_moved).round()));
     let items_moved = if share_moved > 0.0 { items_moved } else { Some(0.0) };
@@ -353,8 +357,8 @@ pub(crate) fn details(
 
 #[cfg(test)]
 mod tests {
-    use dynashard_core::HistoryEntry;
-    use dynashard_keys::Placement;
+    use dynashard_core::{Epoch, Epochs, HistoryEntry};
+    use dynashard_keys::{Placement, SortKey};
 
     use super::*;
 
@@ -376,19 +380,38 @@ mod tests {
         assert_eq!(unmet(&[(NOW - 13, full), (NOW - 2, full)]), None, "old, and not complete");
     }
 
-    #[test]
-    fn regression_a_key_was_not_shown_from_its_growth_to_its_first_minute() {
-        let settings = Settings::default();
-        let frame = Frame {
-            settings: &settings,
-            waits: Waits::of(&settings),
+    fn frame(settings: &Settings) -> Frame<'_> {
+        Frame {
+            settings,
+            waits: Waits::of(settings),
             prices: None,
             moves_are_known: true,
             read_units: 0.0,
             asked_rcu: 0.0,
             now: Duration::from_secs(NOW),
             boot: Duration::ZERO,
-        };
+        }
+    }
+
+    #[test]
+    fn regression_a_growth_behind_a_key_was_said_to_move_nearly_all() {
+        let settings = Settings::default();
+        let partition = PartitionKey::new("EWR").expect("a key");
+        let count = |n| ShardCount::new(n).expect("a count");
+        let record = DecisionRecord { from: 1, to: Some(16), ..DecisionRecord::default() };
+        let stable = CollectionMetadata::stable(partition, Placement::Xxh64, count(16), 0);
+        let says = |of: &CollectionMetadata| cost(&record, Some(of), frame(&settings)).is_some();
+        assert!(says(&stable));
+        let boundary = SortKey::string("m").expect("a sort key");
+        let older = vec![Epoch { count: count(1), boundary }];
+        let epochs = Epochs { older, ..Epochs::default() };
+        assert!(!says(&CollectionMetadata { epochs, ..stable }));
+    }
+
+    #[test]
+    fn regression_a_key_was_not_shown_from_its_growth_to_its_first_minute() {
+        let settings = Settings::default();
+        let frame = frame(&settings);
         let shown = |at_secs| {
             let partition = PartitionKey::new("EWR").expect("a key");
             let count = ShardCount::new(16).expect("a count");

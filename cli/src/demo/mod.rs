@@ -379,7 +379,7 @@ async fn show(
     let counts = keys.map(|key| key.counts);
     let items = flights.iter().sum::<usize>();
     let items = u64::try_from(items).unwrap_or(u64::MAX);
-    let placement = args.placement.unwrap_or_default().as_str();
+    let placement = settings.placement.as_str();
     // Alarms are evaluated each five seconds here, and each minute in the simulation.
     let absorbed_share = steady
         .filter(|_| args.scaling == Scaling::Writers)

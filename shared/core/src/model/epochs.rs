@@ -93,7 +93,7 @@ impl Epochs {
     }
 
     /// Which epoch a key lies in: an index into [`Self::older`], or `None` for the newest.
-    pub(crate) fn of(&self, sort: &SortKey) -> Option<usize> {
+    pub fn of(&self, sort: &SortKey) -> Option<usize> {
         self.older.iter().position(|epoch| !self.is_behind(sort, &epoch.boundary))
     }
 
