@@ -329,6 +329,13 @@ impl LocalStack {
         self.invoke_with(function, &[], event)
     }
 
+    /// Has `ScaleFunction` do what its schedule has it do each minute.
+    pub fn run_schedule(&self) {
+        let schedule = std::fs::read_to_string(checkout().join("events/scale-schedule.json"));
+        let answer = self.invoke("ScaleFunction", &schedule.expect("an event"));
+        assert_eq!(answer.status, 200, "{answer:?}");
+    }
+
     /// Invokes a function with these headers.
     pub fn invoke_with(&self, function: &str, headers: &[(&str, &str)], event: &str) -> Answer {
         let path = format!("/2015-03-31/functions/{function}/invocations");

@@ -10,18 +10,10 @@ use futures_util::TryStreamExt;
 use serde_json::json;
 use users::User;
 
-use crate::common::{LocalStack, checkout};
+use crate::common::LocalStack;
 
 fn partition(key: &str) -> PartitionKey {
     PartitionKey::new(key).expect("a key")
-}
-
-/// Has the stack tell by what it decides, as its schedule does each minute.
-fn tell(stack: &LocalStack) {
-    let schedule = std::fs::read_to_string(checkout().join("events/scale-schedule.json"));
-    let schedule = schedule.expect("an event");
-    let told = tokio::task::block_in_place(|| stack.invoke("ScaleFunction", &schedule));
-    assert_eq!(told.status, 200, "{told:?}");
 }
 
 /// All users of a tenant by way of `client`, which did not store them.
@@ -82,7 +74,8 @@ async fn both_stores_see_the_same_items_and_versions() {
     assert_eq!(tables.get_consistent::<User>(&key).await.expect("it reads"), None);
 
     // A collection has the shards of its type, whoever made it, and its items lie in all of them.
-    tell(&stack);
+    // So that the stack tells by what it decides.
+    tokio::task::block_in_place(|| stack.run_schedule());
     for (client_of, tenant_id) in [("api", "spread-by-api"), ("tables", "spread-by-tables")] {
         let partition = User::partition_key_of(tenant_id).expect("a key");
         match client_of {
@@ -110,7 +103,8 @@ async fn regression_a_client_on_the_tables_sharded_keys_that_the_stack_leaves_al
     // The first request makes the stack pin its settings.
     let key = ItemKey::new(partition("EVENT#0"), SortKey::string("0").expect("a sort key"));
     api.put(&key, "{}", &Condition::None).await.expect("it is put");
-    tell(&stack);
+    // So that the stack tells by what it decides.
+    tokio::task::block_in_place(|| stack.run_schedule());
     let caller = Caller { endpoint_url: Some(stack.dynamodb.clone()), ..Caller::default() };
     let tables = InProcess::connect(&caller, "MainTable", "MetadataTable").await;
     let tables = tables.expect("the settings are pinned");

@@ -8,7 +8,7 @@ use std::time::Duration;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::common::{LocalStack, checkout};
+use crate::common::LocalStack;
 
 /// Puts of one batch: some seconds of what one partition of this stack takes.
 const BATCH: usize = 150;
@@ -117,11 +117,9 @@ fn a_log_grows_to_64_shards_and_shrinks_again_and_its_past_lies_in_one() {
         assert_eq!(page(query("000350", "000449")).0, sorts(350..450), "across the boundary");
     }
 
-    let schedule = std::fs::read_to_string(checkout().join("events/scale-schedule.json"));
-    let schedule = schedule.expect("an event");
     let collection = || stack.get("/collection?pk=log").json();
     let begins = (0..MOST_LOOKS).any(|_| {
-        assert_eq!(stack.invoke("ScaleFunction", &schedule).status, 200);
+        stack.run_schedule();
         thread::sleep(PAUSE);
         collection()["number_of_shards"] != 64
     });

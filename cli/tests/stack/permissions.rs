@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::common::{LocalStack, checkout};
+use crate::common::LocalStack;
 
 /// What the template grants and no test can use, each with the reason.
 const NOT_USED_HERE: [(&str, &str, &str); 5] = [
@@ -194,8 +194,6 @@ fn alarms_and_schedules(used: &mut Used) {
     ];
     let limits = ["--partition-wcu", "40", "--burst-secs", "1", "--alarm-period-secs", "2"];
     let stack = stack(&set, &limits);
-    let schedule = std::fs::read_to_string(checkout().join("events/scale-schedule.json"));
-    let schedule = schedule.expect("an event");
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
         for client in 0..4 {
@@ -223,8 +221,7 @@ fn alarms_and_schedules(used: &mut Used) {
             });
         }
         for _ in 0..MOST_LOOKS {
-            let answer = stack.invoke("ScaleFunction", &schedule);
-            assert_eq!(answer.status, 200, "{answer:?}");
+            stack.run_schedule();
             let seen = collect(&stack, &Used::new());
             if unused(&seen).iter().all(|(role, _, _)| role != "ScaleRole") {
                 break;

@@ -40,12 +40,6 @@ struct BatchWrite<'a> {
     request: Members,
 }
 
-/// The writes of tables that are not managed, by their tables, and what DynamoDB answered to them.
-struct Others {
-    answer: Answer,
-    writes: Members,
-}
-
 /// What a batch of reads comes to.
 struct Reads {
     /// Each with the generation of the collections that it reads.
@@ -87,21 +81,22 @@ pub(crate) async fn write(
     let rest = rest.map(|(name, writes)| (name.clone(), writes.clone())).collect::<Members>();
     let options = body.clone();
     // They come first: what DynamoDB refuses about them it refuses before it has written anything.
-    let others = if rest.is_empty() {
-        None
-    } else {
+    let (mut others, mut left) = (None, Members::new());
+    if !rest.is_empty() {
         body.insert("RequestItems".to_owned(), rest.clone().into());
         let answer = sent(upstream, "BatchWriteItem", body).await;
-        if !answer.is_success() && !is_left(&answer) {
+        if is_left(&answer) {
+            left = rest;
+        } else if !answer.is_success() {
             return Ok(answer);
         }
-        Some(Others { answer, writes: rest })
-    };
+        others = Some(answer);
+    }
     let written = join_all(
         singles.iter().map(|write| write_of_batch(upstream, write, (&options, singles.len()))),
     )
     .await;
-    Ok(merged(others, singles, written))
+    Ok(merged((others, left), singles, written))
 }
 
 /// The answer to a request, and what the client is told where there was none.
@@ -162,7 +157,7 @@ pub(crate) async fn get(
         for (generation, request) in requests {
             let keys = request.get("RequestItems").cloned();
             let mut answer = sent(upstream, "BatchGetItem", request).await;
-            if is_left(&answer) {
+            if is_understood && is_left(&answer) {
                 let left = keys.map(|keys| ("UnprocessedKeys".to_owned(), keys));
                 let left = Answer::own(200, String::new()).with_body(left.into_iter().collect());
                 failed = Some(std::mem::replace(&mut answer, left));
@@ -365,17 +360,12 @@ fn writes<'a>(
     Ok(singles)
 }
 
-/// One answer of the batch of the other tables and of single writes.
+/// One answer of the batch of the other tables, with what is left of it if it failed, and of single writes.
 fn merged(
-    others: Option<Others>,
+    (others, left): (Option<Answer>, Members),
     singles: Vec<BatchWrite<'_>>,
     written: Vec<Result<Answer, Refusal>>,
 ) -> Answer {
-    let (others, left) = match others {
-        Some(Others { answer, writes }) if !answer.is_success() => (Some(answer), writes),
-        Some(Others { answer, .. }) => (Some(answer), Members::new()),
-        None => (None, Members::new()),
-    };
     let is_any_written = others.as_ref().is_some_and(Answer::is_success);
     let members = others.as_ref().filter(|_| is_any_written).map(Answer::members);
     let mut members = members.unwrap_or_default();

@@ -9,6 +9,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use dynashard_aws::attributes::{FORWARDED, VERSION};
+use dynashard_aws::error::is_throttle;
 use dynashard_aws_operator::{RawClient, RawRequest};
 use dynashard_core::INDEX_SHARD;
 use dynashard_core::ports::Clock;
@@ -37,14 +38,8 @@ const PATIENCE: Duration = Duration::from_mins(10);
 /// The error of what is older than a day, which DynamoDB forgets.
 const TRIMMED: &str = "TrimmedDataAccessException";
 
-/// Errors of the streams that pass.
-const PASSING: [&str; 5] = [
-    "InternalServerError",
-    "LimitExceededException",
-    "ProvisionedThroughputExceededException",
-    "RequestLimitExceeded",
-    "ThrottlingException",
-];
+/// The error of a shard that is read by too many.
+const TOO_MANY_READERS: &str = "LimitExceededException";
 
 /// Watches until the time is over, or for ever, and says at the end what it has seen. `None` if it was interrupted.
 pub(super) async fn run(
@@ -70,11 +65,10 @@ async fn watch(args: &AdoptArgs, output: &mut Output, seen: &mut Seen) -> Result
     let schema = found.schema()?;
     let client = RawClient::new(&found.operator, &found.operator.url().await?);
     let of_table = json!({ "TableName": args.table });
-    let table = Asking { client: client.clone(), patience: Duration::ZERO };
-    let described = table.ask("DynamoDB_20120810.DescribeTable", &of_table).await?;
+    let described = ask_once(&client, "DynamoDB_20120810.DescribeTable", &of_table).await?;
     let stream = stream_of(&described["Table"], args)?;
     let streams = RawClient::new(&found.operator, &streams_url(client.url()));
-    let streams = Asking { client: streams, patience: PATIENCE };
+    let streams = Streams(streams);
     let names = Names { partition: &schema.partition_key_name, sort: &schema.sort_key_name };
     let began = found.operator.clock().now().server_secs.unwrap_or_default();
     let mut shards = Shards::default();
@@ -199,7 +193,7 @@ impl Shards {
     /// beginning.
     async fn look(
         &mut self,
-        streams: &Asking,
+        streams: &Streams,
         stream: &str,
         begins: Option<u64>,
     ) -> Result<(), Failure> {
@@ -235,7 +229,7 @@ impl Shards {
     }
 
     /// What has come since. A shard that has ended is left.
-    async fn read(&mut self, streams: &Asking, stream: &str) -> Result<Vec<Value>, Failure> {
+    async fn read(&mut self, streams: &Streams, stream: &str) -> Result<Vec<Value>, Failure> {
         let mut records = Vec::new();
         for id in self.read.keys().cloned().collect::<Vec<_>>() {
             let Some(reading) = self.read.get_mut(&id) else { continue };
@@ -283,7 +277,7 @@ impl Reading {
     /// Another iterator that goes on behind the last record; `None` if DynamoDB no longer has the shard.
     async fn renewed(
         &self,
-        streams: &Asking,
+        streams: &Streams,
         stream: &str,
         shard: &str,
     ) -> Result<Option<String>, Failure> {
@@ -326,11 +320,8 @@ fn streams_url(url: &str) -> String {
     url.replacen("://dynamodb.", "://streams.dynamodb.", 1)
 }
 
-/// What is asked, and for how long what is refused for the moment is asked again.
-struct Asking {
-    client: RawClient,
-    patience: Duration,
-}
+/// The streams of tables, which are asked again for what they refuse for the moment.
+struct Streams(RawClient);
 
 /// No answer.
 struct Refused {
@@ -346,11 +337,11 @@ impl From<Refused> for Failure {
     }
 }
 
-impl Asking {
+impl Streams {
     async fn ask(&self, target: &str, body: &Value) -> Result<Value, Refused> {
-        let mut patience = Patience::of(self.patience);
+        let mut patience = Patience::of(PATIENCE);
         loop {
-            match self.ask_once(target, body).await {
+            match ask_once(&self.0, target, body).await {
                 Ok(answer) => return Ok(answer),
                 Err(refused) => {
                     if !patience.pause(refused.may_pass).await {
@@ -377,34 +368,34 @@ impl Asking {
             Err(refused) => Err(refused),
         }
     }
+}
 
-    async fn ask_once(&self, target: &str, body: &Value) -> Result<Value, Refused> {
-        let request = RawRequest {
-            target,
-            mark: ("x-dynashard-command", "watch"),
-            body: body.to_string().into(),
-            leases: Vec::new(),
-        };
-        let answer = self.client.send(request).await.map_err(|error| Refused {
-            kind: String::new(),
-            failure: Failure::connection(error.to_string()),
-            may_pass: true,
-        })?;
-        let members = serde_json::from_slice::<Value>(&answer.body).unwrap_or_default();
-        if answer.status == 200 {
-            return Ok(members);
-        }
-        let kind = members["__type"].as_str().unwrap_or_default();
-        let kind = kind.rsplit_once('#').map_or(kind, |(_, name)| name).to_owned();
-        let message = members["message"].as_str().or(members["Message"].as_str());
-        let message = message.unwrap_or_default();
-        let operation = target.rsplit_once('.').map_or(target, |(_, operation)| operation);
-        Err(Refused {
-            failure: Failure::connection(format!("{operation}: {kind}: {message}")),
-            may_pass: answer.status >= 500 || PASSING.contains(&kind.as_str()),
-            kind,
-        })
+async fn ask_once(client: &RawClient, target: &str, body: &Value) -> Result<Value, Refused> {
+    let request = RawRequest {
+        target,
+        mark: ("x-dynashard-command", "watch"),
+        body: body.to_string().into(),
+        leases: Vec::new(),
+    };
+    let answer = client.send(request).await.map_err(|error| Refused {
+        kind: String::new(),
+        failure: Failure::connection(error.to_string()),
+        may_pass: true,
+    })?;
+    let members = serde_json::from_slice::<Value>(&answer.body).unwrap_or_default();
+    if answer.status == 200 {
+        return Ok(members);
     }
+    let kind = members["__type"].as_str().unwrap_or_default();
+    let kind = kind.rsplit_once('#').map_or(kind, |(_, name)| name).to_owned();
+    let message = members["message"].as_str().or(members["Message"].as_str());
+    let message = message.unwrap_or_default();
+    let operation = target.rsplit_once('.').map_or(target, |(_, operation)| operation);
+    Err(Refused {
+        failure: Failure::connection(format!("{operation}: {kind}: {message}")),
+        may_pass: answer.status >= 500 || is_throttle(&kind) || kind == TOO_MANY_READERS,
+        kind,
+    })
 }
 
 #[cfg(test)]
@@ -471,7 +462,7 @@ mod tests {
         .await;
         let operator = dynashard_aws_operator::Operator::on_this_machine(&url).await;
         let client = RawClient::new(&operator, &url);
-        let streams = Asking { client, patience: PATIENCE };
+        let streams = Streams(client);
         let reading = Reading { iterator: "a".to_owned(), last: None, begins: Some(100) };
         let mut shards = Shards::default();
         shards.read.insert("shard".to_owned(), reading);

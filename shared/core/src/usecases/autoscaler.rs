@@ -234,9 +234,9 @@ impl<'a, W: HeatSource + HeatAlarms> AutoScaler<'a, W> {
         }
     }
 
-    /// Looks at the collections that have more shards than their floor, or many epochs, and whose minute was since the last pass over all of them,
-    /// a page from behind `after`, and lets those shrink that need fewer. Returns what there is to tell of them, and where the next
-    /// page begins.
+    /// Looks at the collections that have more shards than their floor, or many epochs, and whose minute was since the last pass over
+    /// all of them, a page from behind `after`, and lets those shrink that need fewer. Returns what there is to tell of them, and where
+    /// the next page begins.
     pub async fn shrink(
         &self,
         after: Option<&str>,

@@ -36,6 +36,22 @@ pub(crate) struct Incoming<'a> {
     pub(crate) beside: Option<&'a PartitionKey>,
 }
 
+/// What DynamoDB granted.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Granted {
+    /// To so many operations together, which are not none.
+    pub(crate) operations: f64,
+    /// Write or read units.
+    pub(crate) units: f64,
+}
+
+impl Granted {
+    /// Units for one operation.
+    pub(crate) fn to_one(units: f64) -> Self {
+        Self { operations: 1.0, units }
+    }
+}
+
 /// What is due under a throttle.
 #[derive(Debug)]
 pub(crate) enum Due {
@@ -196,23 +212,12 @@ impl Meter {
         }
     }
 
-    /// Takes note of units that DynamoDB granted to an operation.
+    /// Takes note of units that DynamoDB granted.
     pub(crate) fn granted(
         &self,
         partition: &PartitionKey,
         access: Access,
-        units: f64,
-        now: Moment,
-    ) {
-        self.granted_together(partition, access, (1.0, units), now);
-    }
-
-    /// Takes note of units that DynamoDB granted to so many operations together, which are more than none.
-    pub(crate) fn granted_together(
-        &self,
-        partition: &PartitionKey,
-        access: Access,
-        (operations, units): (f64, f64),
+        Granted { operations, units }: Granted,
         now: Moment,
     ) {
         let mut state = self.lock();

@@ -24,7 +24,7 @@ use crate::usecases::directory::Directory;
 use crate::usecases::index;
 use crate::usecases::index::{IndexPage, KnownIndexes};
 use crate::usecases::item_cache::{ItemCache, Shown};
-use crate::usecases::meter::Incoming;
+use crate::usecases::meter::{Granted, Incoming};
 use crate::usecases::query::cursor::Cursor;
 use crate::usecases::query::{PageBudget, Query, QueryPage, read_page};
 use crate::usecases::read::Lookup;
@@ -125,7 +125,7 @@ impl Reader {
         let lookup = Lookup { is_spread: true, ..lookup };
         self.arrived(&key.partition, Some(key), Access::Get);
         let looked_up = lookup.find().await;
-        let granted = looked_up.as_ref().map(|(_, cost)| (1.0, cost.consumed_rcu));
+        let granted = looked_up.as_ref().map(|(_, cost)| Granted::to_one(cost.consumed_rcu));
         self.answered(&key.partition, Some(key), Access::Get, granted).await;
         looked_up
     }
@@ -140,8 +140,8 @@ impl Reader {
         self.arrived(&key.partition, Some(key), Access::Get);
         let got = native_get(&self.directory, key, read, deadline).await;
         let granted = match &got {
-            Ok(NativeGot::Read { consumed_rcu, .. }) => Ok((1.0, *consumed_rcu)),
-            Ok(NativeGot::Invalid(_)) => Ok((1.0, 0.0)),
+            Ok(NativeGot::Read { consumed_rcu, .. }) => Ok(Granted::to_one(*consumed_rcu)),
+            Ok(NativeGot::Invalid(_)) => Ok(Granted::to_one(0.0)),
             Err(error) => Err(error),
         };
         self.answered(&key.partition, Some(key), Access::Get, granted).await;
@@ -182,10 +182,10 @@ impl Reader {
         // DynamoDB says of a batch only what it took as a whole.
         let read = keys_of.values().map(|read| f64::from(*read)).sum::<f64>();
         let answered = async |partition| {
-            let keys = f64::from(keys_of[partition]);
-            let together = (keys, got.consumed_rcu * keys / read);
-            if keys > 0.0 {
-                self.answered(partition, None, Access::Get, Ok(together)).await;
+            let operations = f64::from(keys_of[partition]);
+            if operations > 0.0 {
+                let granted = Granted { operations, units: got.consumed_rcu * operations / read };
+                self.answered(partition, None, Access::Get, Ok(granted)).await;
             }
             let throttled = got.unprocessed.iter().filter(|(_, code)| *code == Code::Throttled);
             let throttled = throttled.map(|(key, _)| key).filter(|key| key.partition == *partition);
@@ -214,7 +214,7 @@ impl Reader {
         // It is large, and most callers hold it in a future of their own.
         let page = read_page(&self.directory, query, cursor.as_ref(), budget, deadline);
         let page = Box::pin(page).await;
-        let granted = page.as_ref().map(|page| (1.0, page.consumed_rcu));
+        let granted = page.as_ref().map(|page| Granted::to_one(page.consumed_rcu));
         self.answered(&query.partition, None, Access::Query, granted).await;
         page
     }
@@ -280,7 +280,7 @@ impl Reader {
         let page = index::read_page(&self.directory, store, index, query, budget, deadline);
         let page = Box::pin(page).await;
         if let Some(partition) = metered {
-            let granted = page.as_ref().map(|page| (1.0, page.consumed_rcu));
+            let granted = page.as_ref().map(|page| Granted::to_one(page.consumed_rcu));
             self.answered(partition, None, Access::Query, granted).await;
         }
         // It may be for what has become of the index.
@@ -334,13 +334,13 @@ impl Reader {
         partition: &PartitionKey,
         items: impl IntoIterator<Item = &ItemKey>,
         access: Access,
-        granted: Result<(f64, f64), &Error>,
+        granted: Result<Granted, &Error>,
     ) {
         let (watch, directory) = (&self.watch, &self.directory);
         let now = directory.now();
         let beside = Beside::until(Deadline::after(now, REPORTING_TIME));
         match granted {
-            Ok(together) => watch.meter.granted_together(partition, access, together, now),
+            Ok(granted) => watch.meter.granted(partition, access, granted, now),
             Err(error) => {
                 let Some(throttle) = error.throttle() else { return };
                 for item in items {

@@ -75,7 +75,7 @@ fn an_operation_counts_once_in_the_second_in_which_it_arrived() {
     let meter = Meter::new(TAKES);
     write(&meter, &item("a"), 2.0, at(100));
     write(&meter, &item("b"), 3.0, at(1_900));
-    meter.granted(&partition(), Access::Write, 2.0, at(1_950));
+    meter.granted(&partition(), Access::Write, Granted::to_one(2.0), at(1_950));
     // Its attempts are throttled again and again.
     for _ in 0..20 {
         meter.throttled(&partition(), at(1_960));
@@ -227,7 +227,7 @@ impl World {
         }
         for _ in 0..granted {
             let meter = &self.meters[random.below(self.meters.len())];
-            meter.granted(&partition, Access::Write, 1.0, now);
+            meter.granted(&partition, Access::Write, Granted::to_one(1.0), now);
         }
         if granted == arriving {
             return;
@@ -318,7 +318,7 @@ fn sampling_is_unbiased_however_unevenly_environments_are_used() {
         for round in 1..=20_000_u64 {
             let now = at(round * 1_000);
             write(&meter, &item("a"), asked, now);
-            meter.granted(&partition(), Access::Write, granted, now);
+            meter.granted(&partition(), Access::Write, Granted::to_one(granted), now);
             meter.throttled(&partition(), now);
             // Multiples of the golden ratio are spread as evenly as can be.
             let draw = round.wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -383,7 +383,7 @@ fn regression_gets_were_reckoned_as_dear_as_queries() {
         let arrival =
             Incoming { partition: &partition, item: None, access, units: None, beside: None };
         meter.arrived(arrival, now);
-        meter.granted(&partition, access, units, now);
+        meter.granted(&partition, access, Granted::to_one(units), now);
     }
     let measures = all(&report(&meter, at(1_000)).expect("a report"));
     assert_eq!((measures.gets, measures.queries), (900.0, 100.0));

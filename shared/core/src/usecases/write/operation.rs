@@ -14,6 +14,7 @@ use crate::model::lease::Deadline;
 use crate::model::policy::Access;
 use crate::model::throttle::Throttle;
 use crate::usecases::directory::Known;
+use crate::usecases::meter::Granted;
 use crate::usecases::retry::{Attempts, within};
 use crate::usecases::watch::{Beside, IsActing, REPORTING_TIME};
 use crate::usecases::write::context::WriteContext;
@@ -166,8 +167,9 @@ impl<'a> Operation<'a> {
     pub(super) async fn end(self, error: Option<&Error>) {
         let WriteContext { watch, directory, .. } = self.context;
         let (partition, now) = (&self.key.partition, directory.now());
+        let granted = Granted::to_one(self.consumed_wcu);
         if self.consumed_wcu > 0.0 {
-            watch.meter.granted(partition, Access::Write, self.consumed_wcu, now);
+            watch.meter.granted(partition, Access::Write, granted, now);
             if let Some(times) = self.context.held.times() {
                 watch.meter.unhindered(partition, times * self.consumed_wcu, now);
             }
@@ -182,7 +184,7 @@ impl<'a> Operation<'a> {
         }
         if let Some(ledger) = self.context.index_ledger() {
             if self.consumed_wcu > 0.0 {
-                watch.meter.granted(ledger, Access::Write, self.consumed_wcu, now);
+                watch.meter.granted(ledger, Access::Write, granted, now);
                 if let Some(times) = self.context.held.times() {
                     watch.meter.unhindered(ledger, times * self.consumed_wcu, now);
                 }
