@@ -61,7 +61,10 @@ pub(crate) fn last_hour(
         usd: prices.map(|prices| prices.of(units)),
     };
     Some(LastHour {
-        clients: share(TableUnits { writes: sum.main.writes - moving, ..sum.main }),
+        clients: share(TableUnits {
+            writes: sum.main.writes - moving + sum.replicas.writes + sum.indexes.writes,
+            reads: sum.item_reads() + sum.indexes.reads,
+        }),
         system: share(TableUnits {
             writes: sum.metadata.writes + moving,
             reads: sum.metadata.reads,
@@ -81,6 +84,8 @@ mod tests {
     fn the_systems_own_units_are_the_metadata_and_the_moves() {
         let period = UsagePeriod {
             main: TableUnits { writes: 1_500.0, reads: 200.0 },
+            replicas: TableUnits { writes: 30.0, reads: 20.0 },
+            indexes: TableUnits { writes: 7.0, reads: 5.0 },
             metadata: TableUnits { writes: 40.0, reads: 8.0 },
             items_moved: 100.0,
             ..UsagePeriod::default()
@@ -88,9 +93,9 @@ mod tests {
         let usage = Usage { period_secs: 60, periods: [(5_000, period), (1_000, period)].into() };
         let prices = Prices { write_units_usd: 0.625e-6, read_units_usd: 0.125e-6 };
         let hour = last_hour(&usage, true, Some(prices), 6_000).expect("it was counted");
-        assert_eq!((hour.clients.write_units, hour.clients.read_units), (1_000.0, 200.0));
+        assert_eq!((hour.clients.write_units, hour.clients.read_units), (1_037.0, 225.0));
         assert_eq!((hour.system.write_units, hour.system.read_units), (540.0, 8.0));
-        assert!(hour.clients.usd.is_some_and(|usd| (usd - 650e-6).abs() < 1e-12), "{hour:?}");
+        assert!(hour.clients.usd.is_some_and(|usd| (usd - 676.25e-6).abs() < 1e-12), "{hour:?}");
         assert_eq!(hour.over_secs, 3_600);
         assert_eq!(last_hour(&Usage::default(), true, None, 6_000), None);
     }

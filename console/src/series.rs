@@ -264,7 +264,7 @@ impl Series {
             let of_step = usage.periods.range(from..end);
             let (mut reads, mut writes, mut items) = ((0.0, 0.0), (0.0, 0.0), 0.0);
             for (_, of) in of_step {
-                reads = (reads.0 + of.main.reads, reads.1 + of.throttled_reads.total());
+                reads = (reads.0 + of.item_reads(), reads.1 + of.throttled_reads.total());
                 writes = (writes.0 + of.main.writes, writes.1 + of.throttled_writes.total());
                 items += of.items_moved;
             }
@@ -327,7 +327,7 @@ impl Series {
             let moved = (of.items_moved * MOVE_WCU).min(of.main.writes);
             (of.main.writes - moved, of.throttled_writes.total())
         });
-        let reads = newest.map(|(_, of)| (of.main.reads, of.throttled_reads.total()));
+        let reads = newest.map(|(_, of)| (of.item_reads(), of.throttled_reads.total()));
         Now { writes: of(&self.writes, writes), reads: of(&self.reads, reads) }
     }
 }

@@ -7,7 +7,7 @@ use dynashard_local::Stack;
 use tokio::net::TcpListener;
 
 use super::found::Found;
-use crate::operator::settings_of;
+use crate::operator::{indexes_of, settings_of};
 
 /// Serves the console of a stack on this machine.
 pub(crate) fn console_of_stack(
@@ -21,19 +21,22 @@ pub(crate) fn console_of_stack(
     let existing = parameters.get("ExistingMainTable").filter(|name| !name.is_empty());
     let tables = MeasuredTables {
         main: existing.cloned().unwrap_or_else(|| "MainTable".to_owned()),
+        main_indexes: Vec::new(),
         metadata: "MetadataTable".to_owned(),
         rebalance_function: Some("RebalanceFunction".to_owned()),
     };
     Console::serve(listener, options, &OsEntropy, move || {
         let (dynamodb, cloudwatch) = (dynamodb.clone(), cloudwatch.clone());
-        let (settings, tables) = (settings.clone(), tables.clone());
+        let (settings, mut tables) = (settings.clone(), tables.clone());
         async move {
             let settings = settings.map_err(|why| {
                 Trouble::new("connection_failed", format!("{why}; is it dynashard's template?"))
             })?;
+            let operator = Operator::on_this_machine(&dynamodb).await;
+            tables.main_indexes = indexes_of(&operator, &tables.main).await;
             let found = Found {
                 place: format!("local stack at {dynamodb}"),
-                operator: Operator::on_this_machine(&dynamodb).await,
+                operator,
                 tables,
                 settings,
                 // All settings are those of the stack, so they may be pinned here.

@@ -291,10 +291,11 @@ impl Connection {
     }
 
     /// The tables, as CloudWatch calls them.
-    pub(super) fn measured(&self) -> MeasuredTables {
+    pub(super) async fn measured(&self) -> MeasuredTables {
         let resources = self.place.stack.as_ref().map(|stack| &stack.resources);
         MeasuredTables {
             main: self.place.main_table.clone(),
+            main_indexes: indexes_of(&self.place.operator, &self.place.main_table).await,
             metadata: self.place.metadata_table.clone(),
             rebalance_function: resources.and_then(|of| of.get("RebalanceFunction").cloned()),
         }
@@ -420,6 +421,14 @@ pub(crate) fn settings_of(parameters: &BTreeMap<String, String>) -> Result<Setti
             },
         )?;
     Ok(Settings { item_cache: None, ..settings })
+}
+
+/// The names of a table's global secondary indexes, as far as they are shown to the caller.
+pub(crate) async fn indexes_of(operator: &Operator, table: &str) -> Vec<String> {
+    let found = Inspector::of(operator).table(table).await;
+    found
+        .map(|state| state.indexes.into_iter().map(|index| index.name).collect())
+        .unwrap_or_default()
 }
 
 /// The parameter that a variable holds: `LeaseSecs` of `LEASE_SECS`.

@@ -28,7 +28,7 @@ impl ConsoleConnectArgs {
             pins = Some(pinned.pins());
             connection = pinned.into_inner();
         }
-        let tables = connection.measured();
+        let tables = connection.measured().await;
         // Whatever is elsewhere may be CloudWatch by another name, which is paid for.
         let is_local = self.cloudwatch_url.as_deref().is_some_and(is_of_this_machine);
         let pace = if is_local { UsagePace::LOCAL } else { UsagePace::AWS };

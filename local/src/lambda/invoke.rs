@@ -8,6 +8,7 @@ use axum::extract::Request;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
+use http::header::ORIGIN;
 use http::request::Parts;
 use http::{Method, StatusCode, Uri};
 use percent_encoding::percent_decode_str;
@@ -113,6 +114,7 @@ impl Handler for LambdaApi {
         let path = request.uri().path().to_owned();
         let segments: Vec<&str> = path.trim_start_matches('/').split('/').collect();
         match (request.method(), segments.as_slice()) {
+            (&Method::POST, _) if is_of_a_page(&request) => Refusal::of_a_page().response(),
             (&Method::POST, ["2015-03-31", "functions", function, "invocations"]) => {
                 self.invoke(function, request).await.unwrap_or_else(Refusal::response)
             }
@@ -125,6 +127,12 @@ impl Handler for LambdaApi {
             _ => Refusal::UNKNOWN_OPERATION.response(),
         }
     }
+}
+
+/// Whether a browser sends this for a page. Nothing is signed here, and a page of any site may send such a POST without asking
+/// first ([CORS, simple requests](https://fetch.spec.whatwg.org/#simple-header)); browsers name its origin.
+fn is_of_a_page(request: &Request) -> bool {
+    request.headers().contains_key(ORIGIN)
 }
 
 /// The largest event of an asynchronous invocation: 1 MB.
@@ -169,6 +177,11 @@ impl Refusal {
     fn unreadable(problem: &str) -> Self {
         let message = format!("Could not parse request body into json: {problem}");
         Self::of_user(StatusCode::BAD_REQUEST, "InvalidRequestContentException", &message)
+    }
+
+    fn of_a_page() -> Self {
+        let message = "A page in a browser may not invoke functions; use an SDK or the aws CLI";
+        Self::of_user(StatusCode::FORBIDDEN, "AccessDeniedException", message)
     }
 
     fn invalid_type(value: &str) -> Self {

@@ -8,17 +8,19 @@ use aws_sdk_cloudwatch::types::{
     Dimension, Metric, MetricDataQuery, MetricDataResult, MetricStat, ScanBy,
 };
 use dynashard_core::ports::{StoreError, UsageSource};
-use dynashard_core::{HeatWindow, Usage, UsagePeriod};
+use dynashard_core::{HeatWindow, Replica, Usage, UsagePeriod};
 
-use dynashard_aws::ACTIVE_INDEX;
 use dynashard_aws::alarm::date_time;
 use dynashard_aws::error::of_watch;
+use dynashard_aws::{ACTIVE_INDEX, DECISIONS_INDEX};
 
 /// The tables whose consumption is asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MeasuredTables {
     /// The main table.
     pub main: String,
+    /// Its global secondary indexes, read replicas among them.
+    pub main_indexes: Vec<String>,
     /// The metadata table.
     pub metadata: String,
     /// The physical name of `RebalanceFunction`, which counts the items that it moves. Without it nobody
@@ -43,8 +45,8 @@ impl CloudWatchUsage {
 impl UsageSource for CloudWatchUsage {
     async fn usage(&self, window: HeatWindow) -> Result<Usage, StoreError> {
         let period_secs = window.period_secs.max(1);
-        let queries =
-            MEASURES.iter().filter_map(|measure| measure.query(&self.tables, period_secs));
+        let measures = measures(&self.tables);
+        let queries = measures.iter().map(|measure| measure.query(period_secs));
         let mut usage = Usage { period_secs, periods: BTreeMap::new() };
         let mut page = None;
         loop {
@@ -59,7 +61,7 @@ impl UsageSource for CloudWatchUsage {
                 .send()
                 .await
                 .map_err(|e| of_watch("GetMetricData", &e))?;
-            add(&mut usage, answer.metric_data_results());
+            add(&mut usage, &measures, answer.metric_data_results());
             page = answer.next_token;
             if page.is_none() {
                 return Ok(usage);
@@ -68,91 +70,105 @@ impl UsageSource for CloudWatchUsage {
     }
 }
 
-/// A metric that is asked for: its id in the request, whose it is, its name, and where its values go.
-struct Measure(&'static str, Of, &'static str, fn(&mut UsagePeriod) -> &mut f64);
-
-/// Whose metric it is.
-#[derive(Debug, Clone, Copy)]
-enum Of {
-    Main,
-    Metadata,
-    MetadataIndex,
-    Mover,
+/// A metric that is asked for.
+#[derive(Debug)]
+struct Measure {
+    /// Its id in the request.
+    id: String,
+    namespace: &'static str,
+    dimensions: Vec<(&'static str, String)>,
+    metric: &'static str,
+    /// Where its values go.
+    to: fn(&mut UsagePeriod) -> &mut f64,
 }
+
+type Part = fn(&mut UsagePeriod) -> &mut f64;
+
+/// What is counted of a table or an index: the metric, and where its values go.
+type Counted = (&'static str, Part);
 
 const READS: &str = "ConsumedReadCapacityUnits";
 const WRITES: &str = "ConsumedWriteCapacityUnits";
 
-/// "DynamoDB metrics and dimensions" in the Amazon DynamoDB Developer Guide, and docs/METRICS.md.
-const MEASURES: [Measure; 15] = [
-    Measure("main_reads", Of::Main, READS, |of| &mut of.main.reads),
-    Measure("main_writes", Of::Main, WRITES, |of| &mut of.main.writes),
-    Measure("metadata_reads", Of::Metadata, READS, |of| &mut of.metadata.reads),
-    Measure("metadata_writes", Of::Metadata, WRITES, |of| &mut of.metadata.writes),
-    Measure("index_reads", Of::MetadataIndex, READS, |of| &mut of.metadata.reads),
-    Measure("index_writes", Of::MetadataIndex, WRITES, |of| &mut of.metadata.writes),
-    Measure("r_partition", Of::Main, "ReadKeyRangeThroughputThrottleEvents", |of| {
-        &mut of.throttled_reads.partition
-    }),
-    Measure("r_provisioned", Of::Main, "ReadProvisionedThroughputThrottleEvents", |of| {
-        &mut of.throttled_reads.provisioned
-    }),
-    Measure("r_account", Of::Main, "ReadAccountLimitThrottleEvents", |of| {
-        &mut of.throttled_reads.account
-    }),
-    Measure("r_on_demand", Of::Main, "ReadMaxOnDemandThroughputThrottleEvents", |of| {
-        &mut of.throttled_reads.on_demand
-    }),
-    Measure("w_partition", Of::Main, "WriteKeyRangeThroughputThrottleEvents", |of| {
-        &mut of.throttled_writes.partition
-    }),
-    Measure("w_provisioned", Of::Main, "WriteProvisionedThroughputThrottleEvents", |of| {
-        &mut of.throttled_writes.provisioned
-    }),
-    Measure("w_account", Of::Main, "WriteAccountLimitThrottleEvents", |of| {
-        &mut of.throttled_writes.account
-    }),
-    Measure("w_on_demand", Of::Main, "WriteMaxOnDemandThroughputThrottleEvents", |of| {
-        &mut of.throttled_writes.on_demand
-    }),
-    Measure("items_moved", Of::Mover, "ItemsMoved", |of| &mut of.items_moved),
+const MAIN: [Counted; 10] = [
+    (READS, |of| &mut of.main.reads),
+    (WRITES, |of| &mut of.main.writes),
+    ("ReadKeyRangeThroughputThrottleEvents", |of| &mut of.throttled_reads.partition),
+    ("ReadProvisionedThroughputThrottleEvents", |of| &mut of.throttled_reads.provisioned),
+    ("ReadAccountLimitThrottleEvents", |of| &mut of.throttled_reads.account),
+    ("ReadMaxOnDemandThroughputThrottleEvents", |of| &mut of.throttled_reads.on_demand),
+    ("WriteKeyRangeThroughputThrottleEvents", |of| &mut of.throttled_writes.partition),
+    ("WriteProvisionedThroughputThrottleEvents", |of| &mut of.throttled_writes.provisioned),
+    ("WriteAccountLimitThrottleEvents", |of| &mut of.throttled_writes.account),
+    ("WriteMaxOnDemandThroughputThrottleEvents", |of| &mut of.throttled_writes.on_demand),
 ];
+const REPLICA: [Counted; 2] =
+    [(READS, |of| &mut of.replicas.reads), (WRITES, |of| &mut of.replicas.writes)];
+const INDEX: [Counted; 2] =
+    [(READS, |of| &mut of.indexes.reads), (WRITES, |of| &mut of.indexes.writes)];
+const METADATA: [Counted; 2] =
+    [(READS, |of| &mut of.metadata.reads), (WRITES, |of| &mut of.metadata.writes)];
+
+/// What is asked for. CloudWatch counts an index apart from its table: "DynamoDB metrics and dimensions" in the Amazon DynamoDB
+/// Developer Guide, and docs/METRICS.md.
+fn measures(tables: &MeasuredTables) -> Vec<Measure> {
+    let of_table = |table: &String, index: Option<&str>| {
+        let index = index.map(|index| ("GlobalSecondaryIndexName", index.to_owned()));
+        std::iter::once(("TableName", table.clone())).chain(index).collect::<Vec<_>>()
+    };
+    let is_replica =
+        |name: &String| Replica::first(Replica::MOST).any(|replica| replica.to_string() == *name);
+    let mut asked = vec![(of_table(&tables.main, None), &MAIN[..])];
+    for index in &tables.main_indexes {
+        let counted = if is_replica(index) { &REPLICA } else { &INDEX };
+        asked.push((of_table(&tables.main, Some(index)), counted));
+    }
+    for index in [None, Some(ACTIVE_INDEX), Some(DECISIONS_INDEX)] {
+        asked.push((of_table(&tables.metadata, index), &METADATA));
+    }
+    let of_tables = asked.into_iter().flat_map(|(dimensions, counted)| {
+        counted.iter().map(move |(metric, to)| ("AWS/DynamoDB", dimensions.clone(), *metric, *to))
+    });
+    let items: Part = |of| &mut of.items_moved;
+    let mover = tables.rebalance_function.iter().map(|function| {
+        ("dynashard", vec![("FunctionName", function.clone())], "ItemsMoved", items)
+    });
+    let all = of_tables.chain(mover).enumerate();
+    all.map(|(place, (namespace, dimensions, metric, to))| Measure {
+        id: format!("m{place}"),
+        namespace,
+        dimensions,
+        metric,
+        to,
+    })
+    .collect()
+}
 
 impl Measure {
-    /// The query, unless nobody knows whom to ask about.
-    fn query(&self, tables: &MeasuredTables, period_secs: u32) -> Option<MetricDataQuery> {
-        let Self(id, of, metric, _) = self;
-        let of_table = |table: &String| ("AWS/DynamoDB", vec![("TableName", table.clone())]);
-        let (namespace, mut dimensions) = match of {
-            Of::Main => of_table(&tables.main),
-            Of::Metadata | Of::MetadataIndex => of_table(&tables.metadata),
-            Of::Mover => ("dynashard", vec![("FunctionName", tables.rebalance_function.clone()?)]),
-        };
-        if matches!(of, Of::MetadataIndex) {
-            dimensions.push(("GlobalSecondaryIndexName", ACTIVE_INDEX.to_owned()));
-        }
-        let dimensions = dimensions
-            .into_iter()
-            .map(|(name, value)| Dimension::builder().name(name).value(value).build());
+    fn query(&self, period_secs: u32) -> MetricDataQuery {
+        let dimensions = self
+            .dimensions
+            .iter()
+            .map(|(name, value)| Dimension::builder().name(*name).value(value).build());
         let metric = Metric::builder()
-            .namespace(namespace)
-            .metric_name(*metric)
+            .namespace(self.namespace)
+            .metric_name(self.metric)
             .set_dimensions(Some(dimensions.collect()));
         let statistic = MetricStat::builder()
             .metric(metric.build())
             .period(i32::try_from(period_secs).unwrap_or(i32::MAX))
             .stat("Sum");
-        Some(MetricDataQuery::builder().id(*id).metric_stat(statistic.build()).build())
+        MetricDataQuery::builder().id(&self.id).metric_stat(statistic.build()).build()
     }
 }
 
-fn add(usage: &mut Usage, results: &[MetricDataResult]) {
+fn add(usage: &mut Usage, measures: &[Measure], results: &[MetricDataResult]) {
     for result in results {
-        let measure = MEASURES.iter().find(|measure| Some(measure.0) == result.id());
-        let Some(Measure(.., of)) = measure else { continue };
+        let measure = measures.iter().find(|measure| Some(measure.id.as_str()) == result.id());
+        let Some(Measure { to, .. }) = measure else { continue };
         for (at, value) in result.timestamps().iter().zip(result.values()) {
             let Ok(at_secs) = u64::try_from(at.secs()) else { continue };
-            *of(usage.periods.entry(at_secs).or_default()) += *value;
+            *to(usage.periods.entry(at_secs).or_default()) += *value;
         }
     }
 }
@@ -164,11 +180,30 @@ mod tests {
 
     use super::*;
 
-    fn result(id: &str, values: &[(i64, f64)]) -> MetricDataResult {
+    fn tables(main_indexes: &[&str], rebalance_function: Option<&str>) -> MeasuredTables {
+        MeasuredTables {
+            main: "items".to_owned(),
+            main_indexes: main_indexes.iter().map(|&name| name.to_owned()).collect(),
+            metadata: "collections".to_owned(),
+            rebalance_function: rebalance_function.map(str::to_owned),
+        }
+    }
+
+    /// What CloudWatch answers for a metric of a table, or of its index.
+    fn result(
+        measures: &[Measure],
+        (table, index): (&str, Option<&str>),
+        metric: &str,
+        values: &[(i64, f64)],
+    ) -> MetricDataResult {
+        let names = std::iter::once(table).chain(index).collect::<Vec<_>>();
+        let found = measures.iter().find(|of| {
+            of.metric == metric && of.dimensions.iter().map(|(_, name)| name).eq(names.iter())
+        });
         let times = values.iter().map(|(at, _)| DateTime::from_secs(*at)).collect();
         let numbers = values.iter().map(|(_, value)| *value).collect();
         MetricDataResult::builder()
-            .id(id)
+            .id(&found.expect("it is asked for").id)
             .set_timestamps(Some(times))
             .set_values(Some(numbers))
             .build()
@@ -176,33 +211,44 @@ mod tests {
 
     #[test]
     fn the_values_of_all_metrics_come_together_by_period() {
+        let measures = measures(&tables(&[], None));
+        let result = |of, metric, values: &[_]| result(&measures, of, metric, values);
         let mut usage = Usage::default();
-        add(
-            &mut usage,
-            &[
-                result("main_writes", &[(60, 500.0), (120, 700.0)]),
-                result("metadata_writes", &[(60, 3.0)]),
-                result("index_writes", &[(60, 2.0)]),
-                result("w_partition", &[(120, 40.0)]),
-                result("unknown", &[(120, 9.0)]),
-            ],
-        );
-        assert_eq!(usage.periods[&60].metadata.writes, 5.0, "the table's and its index's");
+        let unknown = MetricDataResult::builder().id("unknown").build();
+        let results = [
+            result(("items", None), WRITES, &[(60, 500.0), (120, 700.0)]),
+            result(("collections", None), WRITES, &[(60, 3.0)]),
+            result(("collections", Some("active")), WRITES, &[(60, 2.0)]),
+            result(("collections", Some("decisions")), WRITES, &[(60, 1.0)]),
+            result(("items", None), "WriteKeyRangeThroughputThrottleEvents", &[(120, 40.0)]),
+            unknown,
+        ];
+        add(&mut usage, &measures, &results);
+        assert_eq!(usage.periods[&60].metadata.writes, 6.0, "the table's and its indexes'");
         assert_eq!(usage.since(0).main.writes, 1_200.0);
         assert_eq!(usage.since(61).throttled_writes.total(), 40.0);
         assert_eq!(usage.since(121), UsagePeriod::default());
     }
 
+    /// What replicas answered was shown as reads that nobody had served, and what indexes took cost nothing.
+    #[test]
+    fn regression_what_indexes_of_the_main_table_took_was_left_out() {
+        let measures = measures(&tables(&["replica-1", "by-country"], None));
+        let result = |of, metric, values: &[_]| result(&measures, of, metric, values);
+        let mut usage = Usage::default();
+        let results = [
+            result(("items", None), READS, &[(60, 10.0)]),
+            result(("items", Some("replica-1")), READS, &[(60, 30.0)]),
+            result(("items", Some("by-country")), WRITES, &[(60, 7.0)]),
+        ];
+        add(&mut usage, &measures, &results);
+        let minute = usage.periods[&60];
+        assert_eq!((minute.item_reads(), minute.indexes.writes), (40.0, 7.0));
+    }
+
     #[test]
     fn moves_are_asked_for_only_where_the_function_is_known() {
-        let tables = |function: Option<&str>| MeasuredTables {
-            main: "items".to_owned(),
-            metadata: "collections".to_owned(),
-            rebalance_function: function.map(str::to_owned),
-        };
-        let asked = |tables: &MeasuredTables| {
-            MEASURES.iter().filter(|measure| measure.query(tables, 60).is_some()).count()
-        };
-        assert_eq!((asked(&tables(None)), asked(&tables(Some("mover")))), (14, 15));
+        let asked = |function| measures(&tables(&[], function)).len();
+        assert_eq!((asked(None), asked(Some("mover"))), (16, 17));
     }
 }

@@ -199,6 +199,17 @@ async fn a_throttled_invocation_is_429() {
     served.stop().await;
 }
 
+/// Any page that a developer had open could invoke the functions.
+#[tokio::test]
+async fn regression_a_page_of_another_site_invoked_a_function() {
+    let (served, _fake, _polling) = Served::start().await;
+    let headers = [("origin", "https://example.com"), ("content-type", "text/plain")];
+    let (parts, _) = served.invoke("Function", &headers, "{}").await.expect("no panic");
+    assert_eq!(parts.status, StatusCode::FORBIDDEN);
+    assert_eq!(parts.headers["x-amzn-errortype"], "AccessDeniedException");
+    served.stop().await;
+}
+
 #[tokio::test]
 async fn the_environments_are_listed() {
     let (served, _fake, _polling) = Served::start().await;

@@ -16,7 +16,11 @@ pub struct Usage {
 pub struct UsagePeriod {
     /// The units that the main table consumed, those that moving items takes included.
     pub main: TableUnits,
-    /// The units that the metadata table and its index consumed.
+    /// The units that its read replicas consumed.
+    pub replicas: TableUnits,
+    /// The units that its other global secondary indexes consumed.
+    pub indexes: TableUnits,
+    /// The units that the metadata table and its indexes consumed.
     pub metadata: TableUnits,
     /// The reads of the main table that were refused.
     pub throttled_reads: ThrottleCounts,
@@ -65,6 +69,11 @@ impl Usage {
 }
 
 impl UsagePeriod {
+    /// The read units that answered for items: those of the main table and of its replicas.
+    pub fn item_reads(&self) -> f64 {
+        self.main.reads + self.replicas.reads
+    }
+
     fn plus(self, other: &Self) -> Self {
         let units = |one: TableUnits, two: TableUnits| TableUnits {
             reads: one.reads + two.reads,
@@ -78,6 +87,8 @@ impl UsagePeriod {
         };
         Self {
             main: units(self.main, other.main),
+            replicas: units(self.replicas, other.replicas),
+            indexes: units(self.indexes, other.indexes),
             metadata: units(self.metadata, other.metadata),
             throttled_reads: counts(self.throttled_reads, other.throttled_reads),
             throttled_writes: counts(self.throttled_writes, other.throttled_writes),
