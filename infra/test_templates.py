@@ -495,6 +495,14 @@ class DeployRole(unittest.TestCase):
         ]:
             self.assertEqual(self.allowed(self.statements("ExecutionRole"), action, key, context), is_allowed, (action, context))
 
+    def test_regression_cloudformation_could_not_expand_the_template_or_have_the_capacity_scaled(self):
+        for action, resource in [
+            ("cloudformation:CreateChangeSet", "arn:aws:cloudformation:eu-west-1:aws:transform/Serverless-2016-10-31"),
+            ("cloudwatch:PutMetricAlarm", "arn:aws:cloudwatch:eu-west-1:123456789012:alarm:TargetTracking-table/Orders-1A2B"),
+            ("dynamodb:UpdateTable", "arn:aws:dynamodb:eu-west-1:123456789012:table/Orders"),
+        ]:
+            self.assertTrue(self.allowed(self.statements("ExecutionRole"), action, resource), action)
+
     def test_regression_the_workflow_made_roles_that_could_do_anything(self):
         role = "arn:aws:iam::123456789012:role/dynashard/shop/shop-WriteRole-1A2B"
         for action in ("iam:CreateRole", "iam:PutRolePolicy", "iam:PutRolePermissionsBoundary"):
@@ -801,6 +809,8 @@ class Observability(unittest.TestCase):
                     shown = [query for query in alarm["Metrics"] if query.get("ReturnData", True)]
                     expression = "FILL(metric, 0)" if len(watched(alarm)) == 1 else "SUM(FILL(METRICS(), 0))"
                     self.assertEqual([query["Expression"] for query in shown], [expression], name)
+                    # DynamoDB publishes a minute late, when FILL has made it 0 and it is the newest no more.
+                    self.assertLess(alarm["DatapointsToAlarm"], alarm["EvaluationPeriods"], name)
 
     def test_each_alarm_has_an_entry_in_the_runbook_and_each_entry_an_alarm(self):
         entries = set(re.findall(r"^### `([a-z0-9-]+)`$", read("docs/RUNBOOK.md"), re.MULTILINE))

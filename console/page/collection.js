@@ -147,7 +147,8 @@ function items(pk) {
       fill(note, `${number(count)} items from ${number(answer.shards)} ${answer.shards === 1 ? "shard" : "shards"}, ${number(answer.items_read)} read for the last page, ${number(rcu, 1)} read units.${answer.cursor === null ? " That is all." : ""}`);
     } catch (error) {
       if (mine !== asked) return;
-      more.hidden = true;
+      // A page that is refused for now may be asked for again; a cursor that is no longer taken leads nowhere.
+      more.hidden = !asked.cursor || /cursor/.test(error.code ?? "");
       fill(note, h("span", { class: "notice" }, error.message));
     }
     more.disabled = false;

@@ -119,6 +119,11 @@ fn params_of_form(body: &[u8]) -> Result<Params, Failed> {
     ];
     let mut fields = read::<BTreeMap<String, Field>>(body)?;
     let params = NAMES.map(|name| match fields.remove(name) {
+        // As people write a list.
+        Some(Field::Text(text)) if name == "fields" && !text.is_empty() => {
+            let names = text.split(',').map(str::trim).collect::<Vec<_>>();
+            (name, Some(names.join(",")))
+        }
         Some(Field::Text(text)) if name == "pk" || !text.is_empty() => (name, Some(text)),
         Some(Field::Flag(true)) => (name, Some(true.to_string())),
         _ => (name, None),

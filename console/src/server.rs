@@ -60,8 +60,8 @@ pub struct Console {
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; \
     connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-/// The largest body: a cursor and the longest keys, with all that JSON escapes.
-const MAX_BODY_BYTES: usize = 64 * 1_024;
+/// The largest body: a cursor of up to 360 KB and the longest keys, with all that JSON escapes.
+const MAX_BODY_BYTES: usize = 512 * 1_024;
 
 /// Of a longer body so much is read.
 const DISCARDED_BYTES: usize = 4 * 1_024 * 1_024;

@@ -271,7 +271,7 @@ async fn what_does_not_come_from_the_page_is_refused_and_changes_nothing() {
     }
     let answer = world.send("POST", "/api/stream", &[json_type, token], "{}").await;
     assert_eq!(answer.refused(), refused(405, "method_not_allowed"));
-    let long = "x".repeat(100_000);
+    let long = "x".repeat(600_000);
     let answer = world.send("POST", "/api/scale", &[json_type, token], &long).await;
     assert_eq!(answer.refused(), refused(413, "body_too_large"));
     let stored = world.memory.stored_metadata(&key("EWR")).expect("it is there");
@@ -495,6 +495,12 @@ async fn items_come_by_pages_and_with_their_homes() {
         json!({ "pk": "EWR", "begins_with": "1", "limit": "7", "order": "desc", "cursor": cursor });
     let next = world.post("/api/query", &next).await.json();
     assert_eq!((next["items"].as_array().map(Vec::len), &next["cursor"]), (Some(3), &json!(null)));
+
+    // The name behind a space was another attribute's, which no item has.
+    let spaced = json!({ "pk": "EWR", "limit": "1", "fields": "other, note" });
+    let spaced = world.post("/api/query", &spaced).await.json();
+    let shown = spaced["items"][0]["text"].as_str().expect("text");
+    assert!(shown.contains("note"), "regression: {shown}");
 
     let item = world.post("/api/item", &json!({ "pk": "EWR", "sk": "07" })).await.json();
     let text = serde_json::from_str::<Value>(item["text"].as_str().expect("text")).expect("JSON");

@@ -146,6 +146,13 @@ resource "aws_cloudformation_stack" "dynashard" {
   tags         = var.tags
   depends_on   = [aws_s3_object.release]
 
+  # CloudFormation waits until an index is built, which takes hours where the table is large.
+  timeouts {
+    create = "2h"
+    update = "24h"
+    delete = "2h"
+  }
+
   lifecycle {
     precondition {
       condition = length(local.problems) == 0

@@ -11,7 +11,7 @@ use dynashard_aws::DynamoRecordStore;
 use dynashard_aws_operator::{Caller, Inspector, MeasuredTables, Operator, Stack, Unseen};
 use dynashard_core::{
     Code, Deadline, Directory, Error, GrowKeys, Pinned, Reader, ScalingMode, ScalingPolicy,
-    Settings, TableSchema, Writer,
+    Settings, TableSchema, Waits, Writer,
 };
 use dynashard_keys::{Placement, Separator, ShardCount};
 
@@ -288,6 +288,14 @@ impl Connection {
     pub(super) fn catalog(&self) -> DynamoRecordStore {
         let Place { operator, metadata_table, settings, .. } = &self.place;
         operator.records(metadata_table, &settings.schema)
+    }
+
+    /// What changes wait for: what is pinned says it, and where nothing is, the settings.
+    pub(super) async fn waits(&self) -> Waits {
+        let directory = self.place.directory(self.place.settings.clone());
+        // Whoever only shows times does without.
+        let pinned = directory.pinned().read(deadline(&directory)).await.ok().flatten();
+        pinned.as_ref().map_or_else(|| Waits::of(&self.place.settings), Pinned::waits)
     }
 
     /// The tables, as CloudWatch calls them.

@@ -121,7 +121,7 @@ pub(super) async fn forecast(
     let writes = demand.ok().flatten().map_or(0.0, |rates| rates.write_units);
     let usd = prices(None)?.write_unit;
     let forecast = Forecast::of(pk, [from, to], metadata.placement, items, known)
-        .at(settings, rate, writes)
+        .at(settings, connection.waits().await, rate, writes)
         .with_replicas(settings.read_replicas)
         .for_dollars(usd);
     output.json(&forecast);
@@ -157,13 +157,12 @@ impl<'a> Forecast<'a> {
     }
 
     /// With times, where clients write so many units a second to the collection.
-    fn at(self, settings: &Settings, rate: Option<u32>, writes: f64) -> Self {
+    fn at(self, settings: &Settings, waits: Waits, rate: Option<u32>, writes: f64) -> Self {
         if self.from == self.to {
             return self;
         }
         let settings =
             Settings { mover_wcu: rate.unwrap_or(settings.mover_wcu), ..settings.clone() };
-        let waits = Waits::of(&settings);
         let begins = secs(waits.leases_end);
         if !self.moves {
             return Self { close_secs: Some(begins), ..self };
@@ -269,12 +268,13 @@ mod tests {
 
     #[test]
     fn a_forecast_tells_what_moves_and_what_it_takes() {
+        let settings = Settings::default();
         let pk = PartitionKey::new("EWR").expect("a key");
         let count = |n| ShardCount::new(n).expect("a count");
         let of = |from, to, placement| {
             let counts = [count(from), count(to)];
             Forecast::of(&pk, counts, placement, 160_000, Known::Told)
-                .at(&Settings::default(), Some(400), 0.0)
+                .at(&settings, Waits::of(&settings), Some(400), 0.0)
                 .for_dollars(1.25e-6)
         };
         let grown = of(1, 16, Placement::Xxh64);
@@ -295,10 +295,11 @@ mod tests {
     /// It reckoned with no move a second, and the time of a release build was a few seconds.
     #[test]
     fn regression_a_forecast_beside_full_shards_overflowed() {
+        let settings = Settings::default();
         let pk = PartitionKey::new("EWR").expect("a key");
         let counts = [2, 1].map(|n| ShardCount::new(n).expect("a count"));
         let forecast = Forecast::of(&pk, counts, Placement::Xxh64, 1_000, Known::Told);
-        let forecast = forecast.at(&Settings::default(), None, 1_000.0);
+        let forecast = forecast.at(&settings, Waits::of(&settings), None, 1_000.0);
         assert_eq!((forecast.move_secs, forecast.close_secs), (None, None));
         assert!(forecast.text().contains("very long"), "{}", forecast.text());
     }

@@ -97,7 +97,8 @@ fn failure(error: StoreError) -> Failure {
             of(Code::Unavailable, why)
         }
         StoreError::Corrupt(why) => of(Code::CorruptData, why),
-        StoreError::Rejected(why) | StoreError::Misconfigured(why) => of(
+        StoreError::Rejected(why) => of(Code::RequestRejected, why),
+        StoreError::Misconfigured(why) => of(
             Code::Internal,
             format!("{why}; check the names of the tables and the permissions of the credentials"),
         ),

@@ -194,7 +194,7 @@ async fn set(pk: PartitionKey, common: &Common, change: PaceChange) -> ExitCode 
         let connection = common.connect.connect().await?.until_pinned().await?;
         let scaler = Scaler::new(connection.writing_directory());
         set_pace(&scaler, &pk, change).await?;
-        let view = View::of(&connection);
+        let view = View::of(&connection).await;
         // It may have ended since.
         let running = scaler.running(&pk, deadline(scaler.directory())).await?;
         if let Some(running) = &running {
@@ -235,7 +235,7 @@ async fn go_back(args: &PauseArgs, output: &mut Output) -> Result<(), Failure> {
     let from = match metadata.phase {
         Phase::Forward { from, .. } | Phase::Move { from, .. } => from,
         Phase::Stable if job.then.is_some() => {
-            View::of(&connection).print(&running, output);
+            View::of(&connection).await.print(&running, output);
             return Ok(());
         }
         Phase::Stable => {
@@ -252,7 +252,7 @@ async fn go_back(args: &PauseArgs, output: &mut Output) -> Result<(), Failure> {
     scaler.set_pace(&args.pk, resumed, deadline(directory)).await?;
     let running = scaler.running(&args.pk, deadline(directory)).await?;
     if let Some(running) = &running {
-        View::of(&connection).print(running, output);
+        View::of(&connection).await.print(running, output);
     }
     Ok(())
 }
@@ -264,7 +264,7 @@ async fn show(args: &ReshardsArgs, output: &mut Output) -> Result<Option<()>, Fa
         set_pace(&scaler, pk, rate.pace()).await?;
     }
     let scaler = Scaler::new(connection.directory());
-    let view = View::of(&connection);
+    let view = View::of(&connection).await;
     let watching = async {
         let mut shown = Shown::default();
         loop {
@@ -370,10 +370,10 @@ pub(super) struct ChangeJson<'a> {
 }
 
 impl View {
-    pub(super) fn of(connection: &Connection) -> Self {
+    pub(super) async fn of(connection: &Connection) -> Self {
         let settings = &connection.place.settings;
         let mover_wcu = connection.stack_name.is_some().then_some(settings.mover_wcu);
-        Self { waits: Waits::of(settings), mover_wcu }
+        Self { waits: connection.waits().await, mover_wcu }
     }
 
     fn print(&self, change: &RunningChange, output: &mut Output) {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use dynashard_api::view::CollectionView;
 use dynashard_core::{
-    CollectionMetadata, DecisionHistory, DecisionRecord, Extent, Phase, Progress, Scaler,
+    CollectionMetadata, Deadline, DecisionHistory, DecisionRecord, Extent, Phase, Progress, Scaler,
     ScalingStatus, ServerTime, Stage, Waits,
 };
 use dynashard_keys::{PartitionKey, ShardCount, SortKey, SortKeyType};
@@ -14,7 +14,7 @@ use super::connect::{ConnectArgs, deadline};
 use super::forecast::{ForecastArgs, forecast};
 use super::output::{Activity, Form, Output};
 use super::reshards::{Rate, rate};
-use super::{Failure, INTERRUPTED, partition_key, signals};
+use super::{Failure, INTERRUPTED, PATIENCE, partition_key, signals};
 use crate::clock::Stopwatch;
 
 /// How often the collection is looked at.
@@ -179,7 +179,10 @@ async fn scale(args: &ScaleArgs, output: &mut Output) -> Result<ExitCode, Failur
             if extent != Extent::Whole || reached.epochs.is_one() {
                 return Ok::<_, Failure>(reached);
             }
-            scaler.request_change(None, &args.pk, (&extent, shards), deadline(directory)).await?;
+            // The next epoch may be changed once nobody stands on a lease on the last change.
+            let rest = directory.lease().waits().leases_end * 2;
+            let by = Deadline::after(directory.now(), PATIENCE + rest);
+            scaler.request_change(None, &args.pk, (&extent, shards), by).await?;
             if let Some(rate) = args.rate {
                 scaler.set_pace(&args.pk, rate.pace(), deadline(directory)).await?;
             }

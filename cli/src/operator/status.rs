@@ -100,7 +100,7 @@ async fn status(args: &StatusArgs, output: &mut Output) -> Result<(), Failure> {
     let changes = running(&scaler, None).await?;
     let now_secs = directory.now().epoch_secs();
     let decisions = decisions(&directory, now_secs.saturating_sub(RECENT_SECS)).await?;
-    let view = View::of(&connection);
+    let view = View::of(&connection).await;
     let settings = pinned.as_ref().map(Settings::of);
     output.text(headline(&connection, settings.as_ref()));
     output.text(sharded.text());

@@ -123,7 +123,7 @@ impl RebalanceHandler {
     /// Logs and counts what became of a collection that a record named, or the sweep found.
     fn report(&self, key: &str, sequence_number: Option<&str>, slice: &Slice) {
         match &slice.advance {
-            Err(error) => {
+            Err(error) | Ok(Advance::Yielded { failed: Some(error) }) => {
                 let (code, detail) = (error.code().as_str(), error.message());
                 let shards = error.shard_list();
                 tracing::error!(
@@ -149,7 +149,7 @@ impl RebalanceHandler {
             Ok(Advance::Waiting { until_secs }) => {
                 tracing::info!(partition_key = key, until_secs, "the reshard waits");
             }
-            Ok(Advance::Yielded) => {
+            Ok(Advance::Yielded { failed: None }) => {
                 tracing::info!(
                     partition_key = key,
                     "the time slice ended, and the next one was requested"

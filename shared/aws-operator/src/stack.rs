@@ -4,6 +4,7 @@
 //! SDK's crate for CloudFormation takes as long to compile as the one for DynamoDB.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use aws_smithy_runtime_api::client::http::HttpConnector;
 use aws_smithy_runtime_api::client::orchestrator::HttpRequest;
@@ -14,7 +15,8 @@ use aws_smithy_xml::decode::{Document, ScopedDecoder, XmlDecodeError, try_data};
 use crate::client::connector;
 use crate::operator::{ConnectError, Operator, proxies_to};
 use crate::signing::RequestSigner;
-use dynashard_aws::error::{causes, remedied};
+use dynashard_aws::error::{causes, is_throttle, remedied};
+use dynashard_core::ports::Clock;
 
 /// A stack as CloudFormation describes it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -73,12 +75,50 @@ async fn ask(operator: &Operator, action: &str, stack: &str) -> Result<String, C
     send(operator, action, Some(("StackName", stack))).await
 }
 
-/// Sends one request of the query protocol, and returns the XML that it is answered with.
+/// For how long CloudFormation is asked again that throttles or fails, as it does during deployments.
+const WHILE_BUSY: Duration = Duration::from_mins(1);
+
+/// For how long it is asked again that cannot be reached. A wrong address stays wrong.
+const WHILE_UNREACHABLE: Duration = Duration::from_secs(3);
+
+/// The first pause before it is asked again, which doubles.
+const FIRST_PAUSE: Duration = Duration::from_millis(500);
+
+/// No answer, and for how long it is worth while to ask again.
+struct Unanswered(ConnectError, Duration);
+
+impl From<ConnectError> for Unanswered {
+    fn from(why: ConnectError) -> Self {
+        Self(why, Duration::ZERO)
+    }
+}
+
+/// Sends a request until it is answered, or refused for good.
 async fn send(
     operator: &Operator,
     action: &str,
     parameter: Option<(&str, &str)>,
 ) -> Result<String, ConnectError> {
+    let clock = operator.clock();
+    let (began, mut pause) = (clock.now().boot, FIRST_PAUSE);
+    loop {
+        match Box::pin(send_once(operator, action, parameter)).await {
+            Ok(answer) => return Ok(answer),
+            Err(Unanswered(why, patience)) if clock.now().boot + pause > began + patience => {
+                return Err(why);
+            }
+            Err(_) => clock.sleep(pause).await,
+        }
+        pause *= 2;
+    }
+}
+
+/// Sends one request of the query protocol, and returns the XML that it is answered with.
+async fn send_once(
+    operator: &Operator,
+    action: &str,
+    parameter: Option<(&str, &str)>,
+) -> Result<String, Unanswered> {
     let about = match parameter {
         Some(("StackName", stack)) => format!("{action} of stack {stack}"),
         _ => action.to_owned(),
@@ -112,19 +152,23 @@ async fn send(
         request.headers_mut().try_insert(name, value).map_err(|e| failed(causes(&e)))?;
     }
     let connector = connector(proxies_to(operator.config.endpoint_url()));
-    let answer = connector.call(request).await.map_err(|e| {
-        let why = causes(&e);
-        failed(format!("CloudFormation cannot be reached: {why}; check the network and --region"))
-    })?;
-    let is_success = answer.status().is_success();
+    let unreached = |why: String| {
+        let why =
+            format!("CloudFormation cannot be reached: {why}; check the network and --region");
+        Unanswered(failed(why), WHILE_UNREACHABLE)
+    };
+    let answer = connector.call(request).await.map_err(|e| unreached(causes(&e)))?;
+    let (is_success, is_failing) =
+        (answer.status().is_success(), answer.status().is_server_error());
     let body = ByteStream::new(answer.into_body()).collect().await;
-    let body = body.map_err(|e| failed(causes(&e)))?.to_vec();
+    let body = body.map_err(|e| unreached(causes(&e)))?.to_vec();
     let body = String::from_utf8(body).map_err(|e| failed(causes(&e)))?;
     if is_success {
         return Ok(body);
     }
     let refusal = pairs(&body, "Code", "Message").unwrap_or_default().pop_first();
-    Err(failed(match refusal {
+    let is_busy = is_failing || refusal.as_ref().is_some_and(|(code, _)| is_throttle(code));
+    let why = match refusal {
         Some((code, message)) if code.starts_with("AccessDenied") => format!(
             "{code}: {message}; allow cloudformation:{action}, or name the tables with \
              --main-table and --metadata-table"
@@ -134,7 +178,8 @@ async fn send(
         }
         Some((code, message)) => remedied(&code, &message),
         None => "CloudFormation refused it without a reason".to_owned(),
-    }))
+    };
+    Err(Unanswered(failed(why), if is_busy { WHILE_BUSY } else { Duration::ZERO }))
 }
 
 /// Adds the stacks of a page that have this output, and says where the next page begins.

@@ -210,7 +210,7 @@ impl World {
             let ended = self.invocation(&rebalancer, lane, &chance).await;
             run.at_work.fetch_sub(1, Ordering::Relaxed);
             is_called = if let Some(advance) = ended {
-                lane == 0 && advance == Advance::Yielded
+                lane == 0 && advance == (Advance::Yielded { failed: None })
             } else {
                 run.kills.fetch_add(1, Ordering::Relaxed);
                 // Lambda calls another environment with the same record.

@@ -1,6 +1,6 @@
 //! Batches: items of several tables, each by itself.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, HashSet};
 
 use dynashard_core::{Among, Deadline, Lease};
 use futures_util::future::join_all;
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::call::{Answer, Call};
 use crate::document::{Members, without_nulls};
-use crate::guard::{read_strongly, showing_generation};
+use crate::guard::{check_own_names, read_strongly, showing_generation};
 use crate::items::{self, Attempt, attempts};
 use crate::parameters;
 use crate::refusal::Refusal;
@@ -22,15 +22,6 @@ const MAX_WRITES: usize = 25;
 
 /// The most keys of one batch (DynamoDB API: `BatchGetItem`).
 const MAX_KEYS: usize = 100;
-
-/// The errors of a part of a batch that leave it to be sent again: the batch names it as not processed.
-const UNPROCESSED: [&str; 5] = [
-    "ProvisionedThroughputExceededException",
-    "RequestLimitExceeded",
-    "ThrottlingException",
-    "TransactionConflictException",
-    "ServiceUnavailable",
-];
 
 /// One write of a batch.
 struct BatchWrite<'a> {
@@ -85,7 +76,7 @@ pub(crate) async fn write(
     if !rest.is_empty() {
         body.insert("RequestItems".to_owned(), rest.clone().into());
         let answer = sent(upstream, "BatchWriteItem", body).await;
-        if is_left(&answer) {
+        if answer.is_passing() {
             left = rest;
         } else if !answer.is_success() {
             return Ok(answer);
@@ -104,11 +95,6 @@ async fn sent(upstream: &Upstream, operation: &str, body: Members) -> Answer {
     let body = Value::Object(body).to_string().into_bytes();
     let answer = upstream.exchange(operation, body, None).await;
     answer.map_or_else(|error| refused(&error).answer(), Answer::from)
-}
-
-/// Whether a part of a batch failed so that a batch names it as not processed.
-fn is_left(answer: &Answer) -> bool {
-    answer.status >= 500 || UNPROCESSED.iter().any(|name| answer.is_error(name))
 }
 
 async fn write_of_batch(
@@ -157,7 +143,7 @@ pub(crate) async fn get(
         for (generation, request) in requests {
             let keys = request.get("RequestItems").cloned();
             let mut answer = sent(upstream, "BatchGetItem", request).await;
-            if is_understood && is_left(&answer) {
+            if is_understood && answer.is_passing() {
                 let left = keys.map(|keys| ("UnprocessedKeys".to_owned(), keys));
                 let left = Answer::own(200, String::new()).with_body(left.into_iter().collect());
                 failed = Some(std::mem::replace(&mut answer, left));
@@ -291,16 +277,23 @@ fn shown_items(
     let mut members = answer.members();
     for (name, table) in found {
         let items = members.get_mut("Responses").and_then(|all| all.get_mut(*name));
-        let mut is_behind = false;
+        let mut behind = None;
         if let Some(items) = items.and_then(Value::as_array_mut) {
             items.retain_mut(|item| {
-                let shown = item.as_object_mut().map(|item| table.shown(item));
-                is_behind |= shown.is_some_and(|shown| shown.generation > generation);
-                shown.is_none_or(|shown| !shown.is_marker)
+                let Some(item) = item.as_object_mut() else { return true };
+                let shown = table.shown(item);
+                if shown.generation > generation {
+                    behind = Some(table.partition_of(item).ok().flatten());
+                }
+                !shown.is_marker
             });
         }
-        if is_behind {
-            table.requests().forget_all();
+        if let Some(partition) = behind {
+            // The root may not tell of it yet.
+            match partition {
+                Some(partition) => table.requests().forget(&partition),
+                None => table.requests().forget_all(),
+            }
             return None;
         }
         let left = members.get_mut("UnprocessedKeys").and_then(|all| all.get_mut(*name));
@@ -325,7 +318,7 @@ fn writes<'a>(
     name: &'a str,
     writes: &Value,
 ) -> Result<Vec<BatchWrite<'a>>, Refusal> {
-    let mut keys = BTreeSet::new();
+    let mut keys = HashSet::new();
     let mut singles = Vec::new();
     let writes = writes.as_array();
     let writes =
@@ -347,12 +340,16 @@ fn writes<'a>(
         };
         let request = without_nulls(request.clone());
         parameters::check(form, &request)?;
-        let item = request.get(image).and_then(Value::as_object);
+        let nothing = Members::new();
+        let item = request.get(image).and_then(Value::as_object).unwrap_or(&nothing);
         let is_key = form == "DeleteRequest";
-        value::check(table, item.unwrap_or(&Members::new()), is_key)?;
-        let key = |name: &str| item.and_then(|item| item.get(name)).map(Value::to_string);
-        let key = (key(table.partition_key_name()), key(table.sort_key_name()));
-        if key.0.is_some() && key.1.is_some() && !keys.insert(key) {
+        value::check(table, item, is_key)?;
+        check_own_names(item)?;
+        if !is_key {
+            value::check_movable(item)?;
+        }
+        // A number is written in many ways. What is no key DynamoDB refuses itself.
+        if table.key_of(item)?.is_some_and(|key| !keys.insert(key)) {
             return Err(Refusal::validation("Provided list of item keys contains duplicates"));
         }
         singles.push(BatchWrite { table: name, form, request });
@@ -390,7 +387,7 @@ fn merged(
                     merge(by_table, json!({ write.table: [metrics] }));
                 }
             }
-        } else if is_left(&answer) {
+        } else if answer.is_passing() {
             unprocessed_writes += 1;
             merge(&mut unprocessed, json!({ write.table: [{ write.form: write.request }] }));
         } else {

@@ -28,6 +28,15 @@ pub struct Answer {
     pub date: Option<String>,
 }
 
+/// The errors that say nothing of the request.
+const PASSING: [&str; 5] = [
+    "ProvisionedThroughputExceededException",
+    "RequestLimitExceeded",
+    "ThrottlingException",
+    "TransactionConflictException",
+    "ServiceUnavailable",
+];
+
 impl Answer {
     /// An answer that DynamoDB has no part in.
     pub(crate) fn own(status: u16, body: String) -> Self {
@@ -46,6 +55,11 @@ impl Answer {
     /// The members of the body, none where it is no object.
     pub(crate) fn members(&self) -> Members {
         serde_json::from_slice(&self.body).unwrap_or_default()
+    }
+
+    /// Whether it is an error that may pass: a batch names what met it as not processed.
+    pub(crate) fn is_passing(&self) -> bool {
+        self.status >= 500 || PASSING.iter().any(|name| self.is_error(name))
     }
 
     /// Whether it is an error of this type.

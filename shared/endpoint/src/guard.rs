@@ -173,9 +173,7 @@ pub(crate) fn guarded(
     let image = body.get_mut(verb.image()).and_then(Value::as_object_mut);
     let mut own = Vec::new();
     if let Some(image) = image {
-        if let Some(name) = image.keys().find(|name| name.starts_with(RESERVED_PREFIX)) {
-            return Err(reserved_name(name));
-        }
+        check_own_names(image)?;
         if let Some(terms) = terms {
             table.put_at(image, terms);
         }
@@ -535,6 +533,14 @@ pub(crate) fn put_placeholders(body: &mut Members, placeholders: Placeholders) {
     }
 }
 
+/// Refuses attributes of an item, or of a key, that are ours.
+pub(crate) fn check_own_names(image: &Members) -> Result<(), Refusal> {
+    match image.keys().find(|name| name.starts_with(RESERVED_PREFIX)) {
+        Some(name) => Err(reserved_name(name)),
+        None => Ok(()),
+    }
+}
+
 /// Refuses what uses the value of the partition key where DynamoDB holds the item under another.
 fn check_key_value<'a>(
     texts: impl Iterator<Item = &'a str>,
@@ -545,7 +551,30 @@ fn check_key_value<'a>(
 ) -> Result<(), Refusal> {
     let name = table.partition_key_name();
     let logical = image.and_then(|image| image.get(name)?["S"].as_str());
-    if logical == Some(terms.partition.as_str()) || !uses_value_of(texts, placeholders, name) {
+    if logical == Some(terms.partition.as_str()) {
+        return Ok(());
+    }
+    check_unused(texts, placeholders, name)
+}
+
+/// Refuses what uses the value of the table's partition key in a page of all collections, some of which have several shards. Legacy
+/// parameters are judged as the expressions that they stand for, and what is wrong with those DynamoDB says itself.
+pub(crate) fn check_key_value_of_page(table: &ManagedTable, body: &Members) -> Result<(), Refusal> {
+    let Ok(PageExpressions { filter, key_condition, placeholders, .. }) =
+        page_expressions(body.clone())
+    else {
+        return Ok(());
+    };
+    let texts = [&filter, &key_condition].into_iter().flatten().map(String::as_str);
+    check_unused(texts, &placeholders, table.partition_key_name())
+}
+
+fn check_unused<'a>(
+    texts: impl Iterator<Item = &'a str>,
+    placeholders: &Placeholders,
+    name: &str,
+) -> Result<(), Refusal> {
+    if !uses_value_of(texts, placeholders, name) {
         return Ok(());
     }
     Err(Refusal::validation(format!(

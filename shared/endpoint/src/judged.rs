@@ -33,20 +33,23 @@ pub(crate) async fn judged<A>(
     }
     let page = async { page(asked).await.map_err(Err) };
     match try_join(judge(upstream, operation, body), page).await {
-        Ok(((), attempt)) => {
-            upstream.shapes().add(shape);
+        Ok((is_taken, attempt)) => {
+            if is_taken {
+                upstream.shapes().add(shape);
+            }
             Ok(attempt)
         }
         Err(refused) => refused.map(Attempt::Answered),
     }
 }
 
-/// Has DynamoDB judge a request by one item. The error is what the client is answered.
+/// Has DynamoDB judge a request by one item: whether it takes it, which it does not say while it throttles. The error is what the
+/// client is answered.
 async fn judge(
     upstream: &Upstream,
     operation: &str,
     body: &Members,
-) -> Result<(), Result<Answer, Refusal>> {
+) -> Result<bool, Result<Answer, Refusal>> {
     let mut body = body.clone();
     if limit(&body).is_ok() {
         body.insert("Limit".to_owned(), 1.into());
@@ -54,5 +57,9 @@ async fn judge(
     let sent = Value::Object(body).to_string().into_bytes();
     let answer = upstream.exchange(operation, sent, None).await.map(Answer::from);
     let answer = answer.map_err(|error| Err(refused(&error)))?;
-    if answer.is_success() { Ok(()) } else { Err(Ok(answer)) }
+    if answer.is_success() || answer.is_passing() {
+        Ok(answer.is_success())
+    } else {
+        Err(Ok(answer))
+    }
 }

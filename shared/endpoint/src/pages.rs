@@ -1,5 +1,7 @@
 //! Pages of a table or an index.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use dynashard_aws::owner::OWNER_ID;
 use dynashard_core::ports::NativeTerms;
 use dynashard_core::{Deadline, Lease, quoted};
@@ -10,7 +12,7 @@ use serde_json::Value;
 use crate::call::{Answer, Call};
 use crate::cursor::{Position, end_at, start_at};
 use crate::document::Members;
-use crate::guard::{Shows, Unasked, page_showing_own};
+use crate::guard::{Shows, Unasked, check_key_value_of_page, page_showing_own};
 use crate::items::{Attempt, attempts, own_words};
 use crate::no_page::NoPage;
 use crate::refusal::Refusal;
@@ -59,18 +61,25 @@ pub(crate) async fn page(
         return refused_by_dynamodb(upstream, call).await;
     }
     let position = if shows == Shows::Whole { Position::of(table, &body)? } else { None };
-    let (partition, body, position) = (&partition, &body, &position);
+    let is_one_listed = AtomicBool::new(false);
+    let (partition, body, position, is_one_listed) = (&partition, &body, &position, &is_one_listed);
     attempts(table, deadline, || async move {
         if let Some(position) = position {
             return scan::listed(upstream, table, body, position.clone(), deadline).await;
         }
-        let Some(ground) = ground(table, partition.as_ref(), shows, deadline).await? else {
+        let Some(mut ground) = ground(table, partition.as_ref(), shows, deadline).await? else {
             let partition = partition.as_ref().expect("a table as a whole has a ground");
             return merged::query(upstream, table, call, body, partition, deadline).await;
         };
+        if is_one_listed.load(Ordering::Relaxed) && matches!(ground, Ground::Table(_)) {
+            ground = Ground::Listed(counted(shows));
+        }
         let mut body = body.clone();
         if let Ground::Collection(partition, terms) = &ground {
             query_at(table, &mut body, partition, terms)?;
+        }
+        if shows == Shows::Keys && matches!(ground, Ground::Listed(_)) {
+            check_key_value_of_page(table, &body)?;
         }
         start_at(table, &mut body)?;
         let unasked = page_showing_own(table, &mut body, ground.generation(), shows)?;
@@ -80,9 +89,18 @@ pub(crate) async fn page(
         if !answer.is_success() {
             return own_words(upstream, call, answer).await.map(Attempt::Answered);
         }
-        shown(upstream, table, &ground, answer, unasked, deadline).await
+        let attempt = shown(upstream, table, &ground, answer, unasked, deadline).await?;
+        // The first collection to be listed may show before the root tells of it.
+        let is_behind = matches!((&ground, &attempt), (Ground::Table(_), Attempt::Again));
+        is_one_listed.fetch_or(is_behind, Ordering::Relaxed);
+        Ok(attempt)
     })
     .await
+}
+
+/// Which items of a table as a whole count.
+fn counted(shows: Shows) -> Counted {
+    if shows == Shows::Whole { Counted::OfUnlisted } else { Counted::AtHome }
 }
 
 /// Has DynamoDB say what is wrong with a request whose partition key was not understood. A page is not handed out: nothing says
@@ -127,8 +145,7 @@ async fn ground(
     }
     let lease = table.requests().terms_of_all(deadline).await;
     let lease = lease.map_err(|error| Refusal::of(&error))?;
-    let counted = if shows == Shows::Whole { Counted::OfUnlisted } else { Counted::AtHome };
-    Ok(Some(lease.map_or(Ground::Listed(counted), Ground::Table)))
+    Ok(Some(lease.map_or(Ground::Listed(counted(shows)), Ground::Table)))
 }
 
 /// The value that a query demands of the partition key.
@@ -202,9 +219,11 @@ async fn shown(
         let is_owner = item.contains_key(OWNER_ID) || at.starts_with(RESERVED_PREFIX);
         let was = table.shown(&mut item);
         if was.generation > ground.generation() && ground.lease().is_some() {
-            match ground {
-                Ground::Collection(partition, _) => table.requests().forget(partition),
-                _ => table.requests().forget_all(),
+            // The root may not tell of it yet.
+            match (ground, table.partition_of(&item)?) {
+                (Ground::Collection(partition, _), _) => table.requests().forget(partition),
+                (_, Some(partition)) => table.requests().forget(&partition),
+                (_, None) => table.requests().forget_all(),
             }
             return Ok(Attempt::Again);
         }

@@ -1,6 +1,7 @@
 //! What the endpoint answers itself, in DynamoDB's words and shapes where it has them.
 
 use dynashard_core::{Code, Error, Kind};
+use dynashard_wire::signature::UNKNOWN_KEY;
 use serde_json::json;
 
 use crate::call::Answer;
@@ -40,6 +41,15 @@ impl Refusal {
         Self::new(400, "com.amazon.coral.service#UnrecognizedClientException", message)
     }
 
+    /// The signature does not count. SDKs set their clocks right by the name of the error.
+    pub(crate) fn unsigned(why: &str) -> Self {
+        let message = format!("dynashard: {why}");
+        if why == UNKNOWN_KEY {
+            return Self::denied(message);
+        }
+        Self::new(400, "com.amazon.coral.service#InvalidSignatureException", message)
+    }
+
     /// There is no such operation.
     pub(crate) fn unknown_operation() -> Self {
         Self::new(400, "com.amazon.coral.service#UnknownOperationException", "")
@@ -61,6 +71,8 @@ impl Refusal {
         }
         match error.kind() {
             Kind::Unavailable | Kind::Throttled => Self::unavailable(message),
+            // It is certainly not done, and asking again is in vain until the item is repaired.
+            _ if error.code() == Code::UnmovableItem => Self::validation(message),
             Kind::Invalid => Self::validation(message),
             _ => Self::internal(message),
         }
@@ -95,6 +107,7 @@ mod tests {
             (Code::Unavailable, 503),
             (Code::Throttled, 503),
             (Code::BadKey, 400),
+            (Code::UnmovableItem, 400),
             (Code::OutcomeUnknown, 500),
             (Code::Internal, 500),
         ] {

@@ -54,8 +54,9 @@ const MAX_BODIES: u32 = 64 << 20;
 /// How long a body may take.
 const BODY_TIME: Duration = Duration::from_secs(30);
 
-/// How many connections there are at once. Others wait until one ends.
-const MAX_CONNECTIONS: usize = 512;
+/// How many connections there are at once. Others wait until one ends. A connection takes little while nothing is asked by it, or
+/// while its write is held; what requests take is bounded by their bodies.
+const MAX_CONNECTIONS: usize = 10_000;
 
 /// How long a connection may be without a request, or with a part of its head: longer than clients keep one that they do not use.
 const HEAD_TIME: Duration = Duration::from_mins(2);
@@ -226,17 +227,16 @@ impl Front {
             operation.filter(|_| is_post).ok_or_else(Refusal::unknown_operation)?.to_owned();
         self.check_host(&parts.headers)?;
         let scope = Scope { region: None, service: "dynamodb" };
-        let denied = |why| Refusal::denied(format!("dynashard: {why}"));
         let now = || self.service.upstream().client().wall();
         if let Access::Keys(users) = &self.access {
-            check_head(parts, users, scope, now()).map_err(denied)?;
+            check_head(parts, users, scope, now()).map_err(Refusal::unsigned)?;
         }
         let read = tokio::time::timeout(BODY_TIME, self.read(body)).await.map_err(|_| {
             Refusal::unavailable("dynashard: the body was not there within 30 seconds")
         });
         let (body, _room) = read??;
         if let Access::Keys(users) = &self.access {
-            verify(parts, &body, users, scope, now()).map_err(denied)?;
+            verify(parts, &body, users, scope, now()).map_err(Refusal::unsigned)?;
         }
         Ok(self.service.answer(&Call { operation, body }).await)
     }

@@ -75,6 +75,9 @@ pub fn check_head(
     claim(parts, users, scope, now).map(drop)
 }
 
+/// Why a signature does not count whose access key nobody has.
+pub const UNKNOWN_KEY: &str = "no user has the access key of the signature";
+
 /// What a request claims, the user that it names, and when it was signed.
 fn claim<'parts, 'users>(
     parts: &'parts Parts,
@@ -99,7 +102,7 @@ fn claim<'parts, 'users>(
         return Err("the signature is for another region or service");
     }
     let user = users.iter().find(|user| user.access_key_id == claimed.access_key_id);
-    let user = user.ok_or("no user has the access key of the signature")?;
+    let user = user.ok_or(UNKNOWN_KEY)?;
     Ok((claimed, user, signed_at))
 }
 

@@ -17,7 +17,7 @@ use serde::Serialize;
 use super::super::Failure;
 use super::super::budget::Budget;
 use super::super::check::{self, Check, Totals};
-use super::super::connect::deadline;
+use super::super::connect::{deadline, table_of};
 use super::super::output::{Activity, Output};
 use super::super::patience::patiently;
 use super::super::scan::all_segments;
@@ -39,7 +39,7 @@ pub(super) async fn run(args: &AdoptArgs, output: &mut Output) -> Result<ExitCod
     let found = Found::by(args).await?;
     let Found { operator, stack, separator, .. } = &found;
     let (table, stack) = (&args.table, stack.as_ref());
-    let of_stack = stack.and_then(|stack| stack.resources.get("MetadataTable"));
+    let of_stack = stack.and_then(|stack| table_of(stack, "MetadataTable"));
     let metadata_table = args.leave.metadata_table.as_ref().or(of_stack).ok_or_else(|| {
         Failure::connection("the stack has no MetadataTable; is it dynashard's?".to_owned())
     })?;

@@ -14,6 +14,7 @@ use dynashard_aws_operator::{RawClient, RawRequest};
 use dynashard_core::INDEX_SHARD;
 use dynashard_core::ports::Clock;
 use dynashard_keys::RESERVED_PREFIX;
+use futures_util::{StreamExt, stream};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -23,8 +24,14 @@ use super::super::{Failure, shell, until_interrupted};
 use super::{AdoptArgs, Found, PROBLEMS_FOUND};
 use crate::clock::Stopwatch;
 
-/// How often each shard of the stream is read. DynamoDB takes five reads of a shard a second.
+/// How often each shard of the stream is read.
 const READ_EVERY: Duration = Duration::from_millis(500);
+
+/// When a shard is read again that may have more. DynamoDB takes five reads of a shard a second.
+const READ_ON_AFTER: Duration = Duration::from_millis(200);
+
+/// How many shards are read at once.
+const SIDE_BY_SIDE: usize = 16;
 
 /// How often it is looked whether the stream has other shards.
 const LOOK_EVERY: Duration = Duration::from_secs(30);
@@ -82,23 +89,29 @@ async fn watch(args: &AdoptArgs, output: &mut Output, seen: &mut Seen) -> Result
     let activity = Activity::begin(!output.is_for_machines());
     let (since, mut looked) = (Stopwatch::start(), Stopwatch::start());
     seen.has_begun = true;
-    while args.watch.watch_secs.is_none_or(|secs| since.elapsed() < Duration::from_secs(secs.get()))
-    {
+    let watched = args.watch.watch_secs.map(|secs| Duration::from_secs(secs.get()));
+    loop {
+        let is_over = watched.is_some_and(|watched| since.elapsed() >= watched);
+        // What was written in time is looked at, however long that takes.
+        let ends = watched.filter(|_| is_over).map(|watched| began + watched.as_secs());
         if looked.elapsed() >= LOOK_EVERY || shards.read.is_empty() {
             shards.look(&streams, &stream, None).await?;
             looked = Stopwatch::start();
         }
-        for record in shards.read(&streams, &stream).await? {
+        let mut take = |record: &Value| {
             seen.records += 1;
-            if let Some(around) = judge(&record, &names) {
+            if let Some(around) = judge(record, &names) {
                 seen.note(around, output);
             }
+        };
+        let has_more = shards.read(&streams, &stream, ends, &mut take).await?;
+        if is_over && !has_more {
+            return Ok(());
         }
         activity
             .says(|| format!("{} records, {} around the application", seen.records, seen.around));
-        tokio::time::sleep(READ_EVERY).await;
+        tokio::time::sleep(if has_more { READ_ON_AFTER } else { READ_EVERY }).await;
     }
-    Ok(())
 }
 
 /// A write that went around the application.
@@ -228,34 +241,39 @@ impl Shards {
         }
     }
 
-    /// What has come since. A shard that has ended is left.
-    async fn read(&mut self, streams: &Streams, stream: &str) -> Result<Vec<Value>, Failure> {
-        let mut records = Vec::new();
-        for id in self.read.keys().cloned().collect::<Vec<_>>() {
-            let Some(reading) = self.read.get_mut(&id) else { continue };
+    /// Gives what has come since to `take`, a page of each shard, and says whether there may be more: from before this second, if one
+    /// is given. A shard that has ended is left.
+    async fn read(
+        &mut self,
+        streams: &Streams,
+        stream: &str,
+        ends: Option<u64>,
+        take: &mut impl FnMut(&Value),
+    ) -> Result<bool, Failure> {
+        let asked = self.read.iter().map(|(id, reading)| {
             let body = json!({ "ShardIterator": reading.iterator });
-            let next = match streams.ask("DynamoDBStreams_20120810.GetRecords", &body).await {
+            let id = id.clone();
+            async move {
+                let page = streams.ask("DynamoDBStreams_20120810.GetRecords", &body).await;
+                (id, page)
+            }
+        });
+        let mut pages = stream::iter(asked.collect::<Vec<_>>()).buffer_unordered(SIDE_BY_SIDE);
+        let mut has_more = false;
+        while let Some((id, page)) = pages.next().await {
+            let Some(reading) = self.read.get_mut(&id) else { continue };
+            let next = match page {
                 Ok(page) => {
-                    let of_page = page["Records"].as_array().into_iter().flatten();
-                    for record in of_page {
-                        let of = &record["dynamodb"];
-                        reading.last = of["SequenceNumber"].as_str().map(str::to_owned);
-                        let created = of["ApproximateCreationDateTime"].as_f64();
-                        let created = created.and_then(|at| Duration::try_from_secs_f64(at).ok());
-                        let is_before = created
-                            .zip(reading.begins)
-                            .is_some_and(|(at, begins)| at.as_secs() < begins);
-                        if !is_before {
-                            records.push(record.clone());
-                        }
-                    }
+                    has_more |= reading.take(&page, ends, take);
                     page["NextShardIterator"].as_str().map(str::to_owned)
                 }
                 // As after a machine slept.
                 Err(refused) if refused.kind == "ExpiredIteratorException" => {
+                    has_more = true;
                     reading.renewed(streams, stream, &id).await?
                 }
                 Err(refused) if refused.kind == TRIMMED => {
+                    has_more = true;
                     reading.last = None;
                     note!(
                         "dynashard: the stream was not read for a day, and what was written before that was not seen"
@@ -269,11 +287,31 @@ impl Shards {
                 None => drop(self.read.remove(&id)),
             }
         }
-        Ok(records)
+        Ok(has_more)
     }
 }
 
 impl Reading {
+    /// Gives the records of a page that are of the watch to `take`, and says whether there may be more from before the second in
+    /// which the watch ends. A page that has none is the newest.
+    fn take(&mut self, page: &Value, ends: Option<u64>, take: &mut impl FnMut(&Value)) -> bool {
+        let mut has_more = false;
+        for record in page["Records"].as_array().into_iter().flatten() {
+            let of = &record["dynamodb"];
+            self.last = of["SequenceNumber"].as_str().map(str::to_owned);
+            let created = of["ApproximateCreationDateTime"].as_f64();
+            let created = created.and_then(|at| Duration::try_from_secs_f64(at).ok());
+            let is_of_before = |second: Option<u64>| {
+                created.zip(second).is_some_and(|(at, second)| at.as_secs() < second)
+            };
+            has_more = ends.is_none() || is_of_before(ends);
+            if !is_of_before(self.begins) {
+                take(record);
+            }
+        }
+        has_more
+    }
+
     /// Another iterator that goes on behind the last record; `None` if DynamoDB no longer has the shard.
     async fn renewed(
         &self,
@@ -467,12 +505,10 @@ mod tests {
         let mut shards = Shards::default();
         shards.read.insert("shard".to_owned(), reading);
         let mut numbers = Vec::new();
+        let mut take = |record: &Value| numbers.push(record["dynamodb"]["SequenceNumber"].clone());
         let failure = loop {
-            match shards.read(&streams, "arn").await {
-                Ok(records) => numbers.extend(
-                    records.iter().map(|record| record["dynamodb"]["SequenceNumber"].clone()),
-                ),
-                Err(failure) => break failure,
+            if let Err(failure) = shards.read(&streams, "arn", None, &mut take).await {
+                break failure;
             }
         };
         assert_eq!(numbers, ["7", "9"]);
@@ -488,6 +524,24 @@ mod tests {
             (&json!("7"), &none)
         );
         assert_eq!(asked[6]["ShardIteratorType"], "TRIM_HORIZON");
+    }
+
+    /// A watch ended when its time was over, whatever was written by then and not read yet.
+    #[test]
+    fn regression_a_watch_left_what_it_had_not_read_yet() {
+        let page = |created: &[u64]| {
+            let record = |at: &u64| json!({ "dynamodb": { "SequenceNumber": "1", "ApproximateCreationDateTime": at } });
+            json!({ "Records": created.iter().map(record).collect::<Vec<_>>() })
+        };
+        let mut reading = Reading { iterator: "a".to_owned(), last: None, begins: Some(100) };
+        let mut taken = 0;
+        let mut take = |_: &Value| taken += 1;
+        let mut has_more = |page: &Value, ends| reading.take(page, ends, &mut take);
+        assert!(has_more(&page(&[99, 100]), None));
+        assert!(has_more(&page(&[150, 199]), Some(200)), "as far as it was written in time");
+        assert!(!has_more(&page(&[199, 200]), Some(200)));
+        assert!(!has_more(&page(&[]), Some(200)));
+        assert_eq!(taken, 5);
     }
 
     type Asked = std::sync::Arc<parking_lot::Mutex<Vec<Value>>>;

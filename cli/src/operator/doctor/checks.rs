@@ -408,7 +408,7 @@ pub(super) fn read_permission(
 pub(super) fn write_permissions(main_table: &str, metadata_table: &str) -> Check {
     Check::unknown("writes", "writes are not tried, since this command writes nothing").advise(
         format!(
-            "`scale` takes dynamodb:PutItem and UpdateItem on {metadata_table}; `verify --repair` takes \
+            "`scale` takes dynamodb:UpdateItem on {metadata_table}; `verify --repair` takes \
              PutItem, DeleteItem and ConditionCheckItem on {main_table} and {metadata_table}"
         ),
     )

@@ -1,6 +1,6 @@
 //! Where an export is written to.
 
-use std::fs::{self, File};
+use std::fs::{self, File, TryLockError};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
@@ -37,7 +37,7 @@ impl Sink {
             }
             Place::File(file) => {
                 let partial = with_suffix(&file, PARTIAL);
-                let output = File::create(&partial).map_err(|e| failed(path, &e))?;
+                let output = locked(&partial, path)?;
                 (Box::new(output), Some((partial, file)))
             }
         };
@@ -51,10 +51,12 @@ impl Sink {
 
     /// Writes out what is held back, and gives a complete file its name.
     pub(in crate::operator) fn finish(self, is_complete: bool) -> io::Result<()> {
-        match self.output {
-            Output::Plain(mut output) => output.flush()?,
-            Output::Gzip(output) => output.finish()?.flush()?,
-        }
+        let mut output = match self.output {
+            Output::Plain(output) => output,
+            Output::Gzip(output) => output.finish()?,
+        };
+        output.flush()?;
+        // It is open until it has its name, so that nobody else takes it.
         match &self.names {
             Some((partial, path)) if is_complete => {
                 // Windows flushes nothing that was opened for reading.
@@ -63,6 +65,27 @@ impl Sink {
             }
             _ => Ok(()),
         }
+    }
+}
+
+/// An empty file of this name, which nobody else writes to.
+fn locked(partial: &Path, path: &Path) -> Result<File, Failure> {
+    let opened = File::options().create(true).write(true).truncate(false).open(partial);
+    let file = opened.map_err(|e| failed(path, &e))?;
+    match file.try_lock() {
+        // Its name is gone where the other one has just ended.
+        Ok(()) if partial.exists() => {
+            file.set_len(0).map_err(|e| failed(path, &e))?;
+            Ok(file)
+        }
+        Ok(()) | Err(TryLockError::WouldBlock) => Err(Failure {
+            code: "output_failed",
+            detail: format!(
+                "another command writes to {} at present: wait for its end, or choose another name",
+                partial.display()
+            ),
+        }),
+        Err(TryLockError::Error(error)) => Err(failed(path, &error)),
     }
 }
 
@@ -142,6 +165,19 @@ mod tests {
         let mut sink = Sink::create(path, None).expect("it opens");
         sink.write_all(b"items").expect("it writes");
         sink.finish(true).expect("it ends");
+    }
+
+    /// Two exports to one file wrote into each other, and the first called it complete.
+    #[test]
+    fn regression_two_exports_wrote_to_one_file() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("all.json");
+        let first = Sink::create(&path, None).expect("it opens");
+        let second = Sink::create(&path, None).err().expect("it is refused");
+        assert!(second.detail.contains("another command writes"), "{}", second.detail);
+        first.finish(true).expect("it ends");
+        write(&path);
+        assert_eq!(fs::read(&path).expect("a file"), b"items");
     }
 
     /// A pipe became a plain file while its reader waited, and a link was replaced.

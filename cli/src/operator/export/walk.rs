@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use dynashard_aws::OsEntropy;
-use dynashard_core::ports::{Consistency, Entropy};
+use dynashard_core::ports::{CollectionCatalog, Consistency, Entropy};
 use dynashard_core::query::{MAX_LIMIT, MAX_PAGE_BYTES, PageBudget, Query};
 use dynashard_core::{AttributeValue, Attributes, Reader, StoredItem};
 use dynashard_keys::{PartitionKey, PhysicalPartitionKey, SortKey};
@@ -11,6 +11,7 @@ use futures_util::TryStreamExt;
 use xxhash_rust::xxh64::xxh64;
 
 use crate::operator::connect::{Connection, deadline};
+use crate::operator::patience::{ask_patiently, patiently};
 use crate::operator::scan::{ReadRate, TableScan, all_segments, key_attributes};
 use crate::operator::{Failure, Stopped};
 use crate::signals::TerminationSignals;
@@ -58,10 +59,13 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// Finds the collections by a scan, and reads each when its first item shows. A hash of 16 bytes of each
-    /// is kept.
+    /// Finds the collections by a scan, and reads each when its first item or marker shows. A hash of 16 bytes of each
+    /// is kept. Items of a collection that is resharded meanwhile may all go to where the scan has been, so those are added that
+    /// have metadata at its end.
     async fn all(&mut self, take: &mut Take<'_>) -> Result<(), Stopped> {
         let seeds = [OsEntropy.next_u64(), OsEntropy.next_u64()];
+        let hash =
+            |partition: &PartitionKey| seeds.map(|seed| xxh64(partition.as_str().as_bytes(), seed));
         let mut seen = HashSet::new();
         let is_strong = self.consistency == Consistency::Strong;
         let schema = self.connection.schema();
@@ -76,13 +80,10 @@ impl Walk<'_> {
                 page = pages.try_next() => page?,
                 () = self.signals.received() => return Err(Stopped::Interrupted),
             };
-            let Some((_, page)) = page else { return Ok(()) };
+            let Some((_, page)) = page else { break };
             self.progress.consumed_rcu += page.consumed_rcu;
             self.progress.cells += u64::try_from(page.cells.len()).unwrap_or(u64::MAX);
             for item in &page.items {
-                if item.contains_key(MARKER) {
-                    continue;
-                }
                 let Some(AttributeValue::String(text)) = item.get(&schema.partition_key_name)
                 else {
                     continue;
@@ -91,10 +92,42 @@ impl Walk<'_> {
                     self.progress.foreign += 1;
                     continue;
                 };
-                let hash = seeds.map(|seed| xxh64(partition.as_str().as_bytes(), seed));
-                if seen.insert(hash) {
-                    self.collection(&partition, take).await?;
+                if seen.insert(hash(&partition)) {
+                    self.some_of(&partition, take).await?;
                 }
+            }
+        }
+        for partition in self.sharded().await? {
+            if seen.insert(hash(&partition)) {
+                self.some_of(&partition, take).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads a collection that may be empty, and does not count then.
+    async fn some_of(
+        &mut self,
+        partition: &PartitionKey,
+        take: &mut Take<'_>,
+    ) -> Result<(), Stopped> {
+        let Progress { collections, items, .. } = *self.progress;
+        self.collection(partition, take).await?;
+        if self.progress.items == items {
+            self.progress.collections = collections;
+        }
+        Ok(())
+    }
+
+    /// The collections that have metadata.
+    async fn sharded(&self) -> Result<Vec<PartitionKey>, Failure> {
+        let (catalog, mut found, mut after) = (self.connection.catalog(), Vec::new(), None);
+        loop {
+            let page = patiently(async || catalog.collections(after.as_deref()).await).await?;
+            found.extend(page.entries);
+            after = page.next;
+            if after.is_none() {
+                return Ok(found);
             }
         }
     }
@@ -119,8 +152,12 @@ impl Walk<'_> {
         loop {
             let paid = async {
                 let expected = self.rate.wait().await;
-                let by = deadline(self.reader.directory());
-                let page = Box::pin(self.reader.query(&query, budget, by)).await?;
+                // A page gives up after seconds, and whoever began again would pay for everything again.
+                let ask = async || {
+                    let by = deadline(self.reader.directory());
+                    Box::pin(self.reader.query(&query, budget, by)).await
+                };
+                let page = ask_patiently(ask).await?;
                 self.rate.paid(expected, page.consumed_rcu);
                 Ok::<_, Failure>(page)
             };
@@ -151,9 +188,6 @@ fn once_each(partitions: &[PartitionKey]) -> impl Iterator<Item = &PartitionKey>
     let mut seen = HashSet::new();
     partitions.iter().filter(move |partition| seen.insert(*partition))
 }
-
-/// What tells a marker from an item.
-const MARKER: &str = "_ds_fwd";
 
 #[cfg(test)]
 mod tests {

@@ -67,7 +67,7 @@ impl Target {
 
     /// When no request can take effect any more that is under way now.
     pub(super) fn end_of_doubt(&self) -> Duration {
-        self.now() + self.writer.directory().settings().request_lifetime
+        self.now() + self.writer.directory().lease().waits().request_lifetime
     }
 
     /// Puts a row. One in doubt is put only where nothing lies but itself.
@@ -149,7 +149,8 @@ fn fate_of(error: Error) -> Fate {
     match error.code() {
         // Neither passes by itself.
         Code::MetadataBehind | Code::SettingsMismatch => Fate::Failed(error),
-        Code::RequestRejected => Fate::Rejected(error),
+        // The item that lies there stays, whatever else is imported.
+        Code::RequestRejected | Code::UnmovableItem => Fate::Rejected(error),
         _ if matches!(error.kind(), Kind::Throttled | Kind::Unavailable) => {
             Fate::Again(error, None)
         }
@@ -183,5 +184,6 @@ mod tests {
             assert!(matches!(of(code, "why"), Fate::Again(_, None)), "{code:?}");
         }
         assert!(matches!(of(Code::RequestRejected, "why"), Fate::Rejected(_)));
+        assert!(matches!(of(Code::UnmovableItem, "why"), Fate::Rejected(_)));
     }
 }

@@ -45,6 +45,7 @@ mod permissions;
 mod refusal;
 mod segments;
 mod signature;
+mod streams;
 mod tables;
 mod tokens;
 mod warm;
@@ -52,6 +53,7 @@ mod warm;
 pub use counters::{Counters, OperationCount};
 pub(crate) use insights::{InsightRule, RuleKeys};
 pub(crate) use observed::Observed;
+pub(crate) use streams::tells_of_a_change;
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -65,7 +67,7 @@ use call::Call;
 use dry_run::DryRun;
 use dynashard_limits::partition::Limits;
 use dynashard_wire::CHECKSUM;
-use http::header::{CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, EXPECT, TRANSFER_ENCODING};
+use http::header::{CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, EXPECT, ORIGIN, TRANSFER_ENCODING};
 use http::request::Parts;
 use http::response::Parts as AnswerParts;
 use http::uri::{Authority, Scheme};
@@ -177,6 +179,9 @@ impl Endpoint {
 
     async fn forward(&self, request: Request) -> Result<Response, Refusal> {
         let (mut parts, body) = request.into_parts();
+        if is_of_another_site(&parts.headers) {
+            return Err(Refusal::OF_ANOTHER_SITE);
+        }
         let body = read_body(body, MAX_BODY).await;
         let body = body.map_err(|error| error.pick(Refusal::TOO_LARGE, Refusal::BROKEN))?;
         let call = Call::read(&parts.headers, &body);
@@ -233,7 +238,9 @@ impl Endpoint {
         let now = since_epoch(self.clock.now());
         let (charges, body) = admitted.settle(outcome, &answer, now, &self.observed().meter);
         self.counters.lock().count_consumed(&operation, &charges);
-        let body = body.or_else(|| warm::describe(&operation, &answer, &self.limits));
+        let body = body
+            .or_else(|| warm::describe(&operation, &answer, &self.limits))
+            .or_else(|| streams::describe(&operation, &answer));
         remove_hop_headers(&mut parts.headers);
         if let Some(body) = &body {
             parts.headers.insert(CHECKSUM, crc32fast::hash(body).into());
@@ -378,6 +385,15 @@ const REQUEST_ID: &str = "x-amzn-requestid";
 const SIGNATURE_WINDOW: &str = "/_dynashard/signature-window";
 
 const HEALTH: &str = "healthy: dynamodb.us-east-1.amazonaws.com ";
+
+/// Whether a browser sends this for a page that another machine has served. The engine would carry it out and have the page read the
+/// answer, since no signature is checked here; pages of this machine may be of an application that is developed.
+fn is_of_another_site(headers: &HeaderMap) -> bool {
+    let Some(origin) = headers.get(ORIGIN) else { return false };
+    let host = origin.to_str().ok().and_then(|origin| origin.parse::<Uri>().ok());
+    let host = host.as_ref().and_then(Uri::host).unwrap_or_default();
+    !matches!(host, "localhost" | "127.0.0.1" | "[::1]")
+}
 
 /// These describe one connection; each side of the endpoint has its own.
 fn remove_hop_headers(headers: &mut HeaderMap) {

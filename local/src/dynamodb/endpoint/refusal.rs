@@ -38,6 +38,9 @@ impl Refusal {
         StatusCode::BAD_REQUEST,
         "com.amazonaws.dynamodb.v20120810#IdempotentParameterMismatchException",
     );
+    /// A page of another machine asks.
+    pub(super) const OF_ANOTHER_SITE: Self =
+        Self::without_words(StatusCode::FORBIDDEN, ACCESS_DENIED);
     pub(super) const ENGINE_BROKE_OFF: Self = Self::without_words(
         StatusCode::INTERNAL_SERVER_ERROR,
         "com.amazonaws.dynamodb.v20120810#InternalServerError",

@@ -88,6 +88,14 @@ impl From<TableDescription> for Table {
             let projection = read_projection(projection);
             Index { partition_key, sort_key, table_key: table_key.clone(), projection }
         };
+        // The engine keeps what an index was provisioned with when the table is on demand again.
+        let is_on_demand = description
+            .billing_mode_summary
+            .as_ref()
+            .is_some_and(|summary| summary.billing_mode == "PAY_PER_REQUEST");
+        let of_index = |provisioned: Option<&TableProvisionedThroughputDescription>| {
+            throughput(provisioned.filter(|_| !is_on_demand))
+        };
         let global_indexes = description.global_secondary_indexes.unwrap_or_default();
         let local_indexes = description.local_secondary_indexes.unwrap_or_default();
         Self {
@@ -100,7 +108,7 @@ impl From<TableDescription> for Table {
                     index: index(&global.key_schema, global.projection),
                     name: global.index_name,
                     arn: global.index_arn,
-                    throughput: throughput(global.provisioned_throughput.as_ref()),
+                    throughput: of_index(global.provisioned_throughput.as_ref()),
                 })
                 .collect(),
             local_indexes: local_indexes

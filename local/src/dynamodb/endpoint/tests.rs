@@ -166,6 +166,27 @@ fn table(name: &str) -> Table {
 
 const PUT: &str = r#"{"TableName":"First","Item":{"pk":{"S":"1"}}}"#;
 
+/// Any page that a developer had open could read the tables, and delete them.
+#[tokio::test]
+async fn regression_a_page_of_another_site_used_the_tables() {
+    let rig = Rig::start().await;
+    let ask = |origin: &str| {
+        Request::post(&rig.url)
+            .header("x-amz-target", "DynamoDB_20120810.ListTables")
+            .header("authorization", SIGNATURE)
+            .header("origin", origin)
+    };
+    for (origin, status) in [
+        ("https://example.com", StatusCode::FORBIDDEN),
+        ("null", StatusCode::FORBIDDEN),
+        ("http://localhost:5173", StatusCode::OK),
+    ] {
+        let (parts, _) = rig.exchange(ask(origin), "{}").await;
+        assert_eq!(parts.status, status, "{origin}");
+    }
+    rig.stop().await;
+}
+
 #[tokio::test]
 async fn a_request_executes_up_to_its_lifetime_after_its_signing_and_not_a_moment_longer() {
     let rig = Rig::start().await;

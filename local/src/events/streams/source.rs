@@ -8,6 +8,7 @@ use dynoxide::actions::get_shard_iterator::GetShardIteratorRequest;
 use serde_json::Value;
 
 use crate::access::Access;
+use crate::dynamodb::endpoint::tells_of_a_change;
 use crate::dynamodb::engine::Store;
 use crate::plan::{Asked, StartingPosition, TEMPLATE_LABEL, stream_arn};
 
@@ -86,7 +87,8 @@ impl Source {
             let page = store.get_records(request)?;
             let records = page.records.iter().map(serde_json::to_value);
             // What the engine has written as JSON itself can be written so.
-            let records = records.map(|record| record.unwrap_or(Value::Null)).collect();
+            let records = records.map(|record| record.unwrap_or(Value::Null));
+            let records = records.filter(tells_of_a_change).collect();
             Ok((records, page.next_shard_iterator))
         });
         asked.await

@@ -71,7 +71,9 @@ pub(super) fn addition(
         text.push_str(" REMOVE ");
         text.push_str(&removes.join(", "));
     }
-    if let Some(newest) = addition.added.iter().map(|(bucket, _)| bucket.end_secs()).max() {
+    let seconds = addition.added.iter().map(|(bucket, _)| bucket);
+    let seconds = seconds.chain(addition.sampled.iter().map(|(bucket, ..)| bucket));
+    if let Some(newest) = seconds.map(|bucket| bucket.end_secs()).max() {
         text.push_str(" SET #e = :e");
         names.insert("#e".to_owned(), EXPIRES.to_owned());
         values.insert(":e".to_owned(), number(newest.saturating_add(LEDGER_SECS)));
@@ -193,6 +195,15 @@ mod tests {
         assert_eq!(item["_ds_expires"], number(1_795_221_008_u64 + 30 * 86_400));
         let partition = PartitionKey::new("EWR").expect("a key");
         assert_eq!(decode_decisions(&partition, &item).expect("a history"), history);
+    }
+
+    /// What an environment writes down that is not drawn to report made an item without an end.
+    #[test]
+    fn regression_a_ledger_of_a_sample_alone_stayed_for_good() {
+        let bucket = Bucket::of(Span::Second, Duration::from_secs(1_795_221_008));
+        let sampled = vec![(bucket, 3, [7].into())];
+        let (text, ..) = addition(&Addition { sampled, ..Addition::default() });
+        assert!(text.ends_with(" SET #e = :e"), "{text}");
     }
 
     #[test]

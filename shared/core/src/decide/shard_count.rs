@@ -179,6 +179,13 @@ pub fn decide_shrink(evidence: Evidence<'_>, settings: &Settings) -> Decision {
     }
 }
 
+/// So many items of the newest epoch may there be for a shrink, if nobody knows how much is written meanwhile.
+pub(crate) fn most_moved(settings: &Settings, from: ShardCount, to: ShardCount) -> u64 {
+    let per_sec = most_moves_per_sec(settings, from.get(), to.get(), 0.0);
+    let (from, to) = (f64::from(from.get()), f64::from(to.get()));
+    ceil(per_sec * LONGEST_MOVE.as_secs_f64() * from / (from - to).max(1.0))
+}
+
 /// Whether one of the minutes since the last pass is that in which it is looked whether a collection may shrink after such a
 /// window. A look reads and writes its ledger, so there are as few as tell enough: nine in a window, and three in an hour. Which
 /// minutes follows from the key.

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-use dynashard_keys::{PartitionKey, ShardId};
+use dynashard_keys::{PartitionKey, ShardCount, ShardId};
 
 use crate::decide::epochs::{hot_epoch, is_merge_due};
 use crate::decide::shard_count::{Cause, Evidence, decide, decide_shrink, is_look_due};
-use crate::model::decision::{Decision, Diagnosis, Outcome};
+use crate::model::decision::{CountChange, Decision, Diagnosis, Outcome};
 use crate::model::error::{Error, Kind};
 use crate::model::heat::{HeatWindow, HotCollection, Rearm, Throttles, group};
 use crate::model::history::DecidedBy;
@@ -19,7 +19,7 @@ use crate::model::policy::{Access, Hindrance, ScalingMode};
 use crate::ports::{HeatAlarms, HeatSource, List, Listed, StoreError};
 use crate::usecases::begin;
 use crate::usecases::directory::Directory;
-use crate::usecases::epochs::merge_of;
+use crate::usecases::epochs::{is_soon_moved, merge_of};
 use crate::usecases::retry::once;
 
 /// Acts on throttles that an alarm reports: what is hot grows, and nothing grows by guess.
@@ -199,8 +199,21 @@ impl<'a, W: HeatSource + HeatAlarms> AutoScaler<'a, W> {
         let (whole, now) = (&*known.metadata, self.directory.now().wall);
         let epoch = hot_epoch(whole, &heat.hot);
         let metadata = &whole.of_epoch(epoch);
-        let evidence = Evidence { metadata, heat: &heat_ledger, load: &load, cause, now };
-        let decision = decide(evidence, self.directory.settings(), self.directory.lease().waits());
+        // What is known of the load is that of all epochs, and says too much of an older one.
+        let nothing = Ledger::default();
+        let is_report = epoch.is_some() && access == Access::Write;
+        let (heat, load) = if is_report { (&nothing, &nothing) } else { (&heat_ledger, &load) };
+        let evidence = Evidence { metadata, heat, load, cause, now };
+        let mut decision =
+            decide(evidence, self.directory.settings(), self.directory.lease().waits());
+        if let (Some(at), CountChange::Grow(to)) = (epoch, decision.action) {
+            let doubled = ShardCount::new(metadata.number_of_shards.get().saturating_mul(2));
+            decision.action = CountChange::Grow(doubled.map_or(to, |doubled| doubled.min(to)));
+            if !is_soon_moved(self.directory, whole, at, deadline).await {
+                decision.action = CountChange::None;
+                decision.hindrance = Some(Hindrance::TooLong);
+            }
+        }
         let mode = self.directory.settings().scaling.mode;
         self.carry_out((whole, epoch), decision, mode, DecidedBy::Alarm, deadline).await
     }

@@ -51,7 +51,9 @@ pub(crate) async fn begin_decided(
     }
     let change = (epoch, decision.action);
     // It asks for pages, and most decisions do not.
-    let extent = Box::pin(extent_of(directory, seen, change, written, deadline)).await;
+    let Some(extent) = Box::pin(extent_of(directory, seen, change, written, deadline)).await else {
+        return Ok(refused(decision, Hindrance::TooLong));
+    };
     let decision = Decision { extent, ..decision };
     Ok(match changes.begin(seen, (&decision.extent, to), None, deadline).await? {
         BeginOutcome::Begun(_) => (decision, Outcome::Begun),

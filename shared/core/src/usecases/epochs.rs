@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
-use dynashard_keys::SortKey;
+use dynashard_keys::{ShardCount, SortKey};
 use futures_util::future::join;
 
 use crate::decide::epochs::{
     BeginsBehind, begins_behind, behind_items, behind_writes, decide_merge, descends,
 };
+use crate::decide::shard_count::most_moved;
 use crate::model::decision::{CountChange, Decision};
 use crate::model::epochs::{Epochs, Extent, Interval};
 use crate::model::error::{Code, Error};
@@ -84,16 +85,17 @@ pub(crate) async fn check(
 /// `written` are the sort keys of the last writes, oldest first, as far as they are known.
 ///
 /// Where sort keys grow, what the newest epoch is to get, what lies behind the last writes gets, or behind the newest items if none
-/// are known. An operator or an earlier decision has told which way they grow, or else it is found out.
+/// are known. An operator or an earlier decision has told which way they grow, or else it is found out. `None` of a shrink that would
+/// move items for too long, or for nobody knows how long.
 pub(crate) async fn extent_of(
     directory: &Directory,
     metadata: &CollectionMetadata,
     (epoch, action): (Option<usize>, CountChange),
     written: &[SortKey],
     deadline: Deadline,
-) -> Extent {
+) -> Option<Extent> {
     if let Some(older) = epoch {
-        return Extent::Older(older);
+        return Some(Extent::Older(older));
     }
     let extent = match begins_behind(&metadata.epochs, action, !written.is_empty()) {
         Some(BeginsBehind::LastWrites { least }) => {
@@ -111,8 +113,42 @@ pub(crate) async fn extent_of(
         Some(BeginsBehind::NewestItems) => behind_newest(directory, metadata, deadline).await,
         None => None,
     };
-    // Without an epoch the change is the same, and dearer.
-    extent.unwrap_or_default()
+    match action {
+        CountChange::Shrink(to) if extent.is_none() => {
+            let is_short = is_short_shrink(directory, metadata, to, deadline).await;
+            is_short.then_some(Extent::Newest)
+        }
+        // Without an epoch the change is the same, and dearer.
+        _ => Some(extent.unwrap_or_default()),
+    }
+}
+
+/// Whether the items that a shrink moves are moved before a load that comes back has waited for too long. As many as the last change
+/// moved tell how many there are; where they do not tell, they are counted.
+async fn is_short_shrink(
+    directory: &Directory,
+    metadata: &CollectionMetadata,
+    to: ShardCount,
+    deadline: Deadline,
+) -> bool {
+    if metadata.estimated_items() > 0.0 {
+        return true;
+    }
+    let most = most_moved(directory.settings(), metadata.number_of_shards, to);
+    let counted = count_of(directory, metadata, None, most + 1, deadline).await;
+    counted.is_some_and(|items| items <= most)
+}
+
+/// Whether an older epoch has so few items that they are soon moved.
+pub(crate) async fn is_soon_moved(
+    directory: &Directory,
+    metadata: &CollectionMetadata,
+    at: usize,
+    deadline: Deadline,
+) -> bool {
+    let most = Epochs::MOST_ITEMS_MERGED;
+    let items = count_of(directory, metadata, Some(at), most + 1, deadline).await;
+    items.is_some_and(|items| items <= most)
 }
 
 /// Where the last writes to a collection went.
@@ -192,9 +228,7 @@ pub(crate) async fn merge_of(
 ) -> Option<(usize, Decision)> {
     let few = with_few_items(directory, metadata, deadline).await;
     let (at, merge) = decide_merge(metadata, few, directory.settings())?;
-    let most = Epochs::MOST_ITEMS_MERGED;
-    let items = count_of(directory, metadata, at, most + 1, deadline).await?;
-    (items <= most).then_some((at, merge))
+    is_soon_moved(directory, metadata, at, deadline).await.then_some((at, merge))
 }
 
 /// The oldest epoch that has next to no items, as an index into the older ones: what was in it may have expired.
@@ -204,7 +238,7 @@ async fn with_few_items(
     deadline: Deadline,
 ) -> Option<usize> {
     for at in 0..metadata.epochs.older.len() {
-        let items = count_of(directory, metadata, at, Epochs::FEW_ITEMS, deadline).await?;
+        let items = count_of(directory, metadata, Some(at), Epochs::FEW_ITEMS, deadline).await?;
         if items < Epochs::FEW_ITEMS {
             return Some(at);
         }
@@ -212,15 +246,15 @@ async fn with_few_items(
     None
 }
 
-/// Counts the items of an older epoch, until there are enough.
+/// Counts the items of an epoch, an older one or the newest, until there are enough.
 async fn count_of(
     directory: &Directory,
     metadata: &CollectionMetadata,
-    at: usize,
+    at: Option<usize>,
     enough: u64,
     deadline: Deadline,
 ) -> Option<u64> {
-    let Interval { after, until } = metadata.epochs.interval(Some(at));
+    let Interval { after, until } = metadata.epochs.interval(at);
     let range = until.map_or(SortRange::All, SortRange::To);
     count_up_to(directory, keys_of(metadata, range, true), after, enough, deadline).await
 }

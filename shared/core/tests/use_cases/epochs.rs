@@ -6,7 +6,7 @@ use std::time::Duration;
 use dynashard_core::ports::{Clock, Consistency, SortRange, StoreError};
 use dynashard_core::query::{PageBudget, Query, Strategy};
 use dynashard_core::{
-    Advance, BatchOperation, Code, CollectionMetadata, Epoch, Epochs, Error, Extent, NewItem,
+    Advance, BatchOperation, Code, CollectionMetadata, Epoch, Epochs, Error, Extent, Job, NewItem,
     Phase, Precondition, Throttle, VerifyOptions,
 };
 use dynashard_keys::{ItemKey, Placement};
@@ -302,6 +302,26 @@ fn regression_a_way_back_of_an_older_epoch_was_withdrawn_by_a_request_for_the_ne
     change(&world, &Extent::Newest, 8).expect("it has the count");
     finish(&world);
     assert_eq!(metadata(&world).epochs.older.first().map(|epoch| epoch.count), Some(count(2)));
+    assert_all_are_there(&world);
+}
+
+/// A writer that took the change for one that still runs noted its way back, and the whole collection was resharded.
+#[test]
+fn regression_a_way_back_of_an_epoch_that_was_merged_changed_all_others() {
+    let world = divided(2, &[(BOUNDARY, 8)]);
+    change(&world, &Extent::Whole, 8).expect("the older one is merged");
+    let closes = (0..100).any(|_| {
+        drop(advance(&world, Duration::from_secs(4)).expect("it goes on"));
+        world.clock.advance(Duration::from_secs(1));
+        metadata(&world).phase == Phase::Stable
+    });
+    assert!(closes && metadata(&world).epochs.is_one());
+    let job = world.memory.stored_job(&partition()).expect("markers are left");
+    let noted = Job { then: Some(count(2)), rev: job.rev + 1, ..job };
+    world.memory.place_job(&partition(), Some(noted));
+    finish(&world);
+    let after = metadata(&world);
+    assert_eq!((after.phase, after.number_of_shards), (Phase::Stable, count(8)));
     assert_all_are_there(&world);
 }
 

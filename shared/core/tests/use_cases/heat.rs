@@ -9,17 +9,17 @@ use dynashard_core::ports::{
     AlarmControl, Change, Clock, HeatAlarms, HeatSource, ReadRecords, RecordStore, StoreError,
 };
 use dynashard_core::{
-    Access, Advance, AlarmStatus, Attributes, AutoScaler, Code, CollectionMetadata, Decision,
-    Epoch, Epochs, Error, GrowKeys, HeatOutcome, HeatReport, HeatWindow, Hindrance, HistoryEntry,
-    HotKey, Ledger, LedgerKind, NewItem, Outcome, Phase, Precondition, Rearm, ScalingMode,
-    ScalingPolicy, Settings, ShrinkPolicy, Telemetry, Throttle, Writer,
+    Access, Advance, AlarmStatus, AttributeValue, Attributes, AutoScaler, Code, CollectionMetadata,
+    Decision, Epoch, Epochs, Error, GrowKeys, HeatOutcome, HeatReport, HeatWindow, Hindrance,
+    HistoryEntry, HotKey, Ledger, LedgerKind, NewItem, Outcome, Phase, Precondition, Rearm,
+    ScalingMode, ScalingPolicy, Settings, ShrinkPolicy, StoredItem, Telemetry, Throttle, Writer,
 };
-use dynashard_keys::{ItemKey, PartitionKey, Placement, ShardCount, ShardId, SortKey};
+use dynashard_keys::{ItemKey, PartitionKey, Placement, Separator, ShardCount, ShardId, SortKey};
 use dynashard_testkit::{Fault, MemoryHeat, Operation, block_on};
 use futures_util::future::{join, join_all};
 
 use crate::world::{
-    World, count, metadata as new_metadata, outcome_unknown, partition, usual_settings,
+    World, count, key, metadata as new_metadata, outcome_unknown, partition, stored, usual_settings,
 };
 
 /// Longer than T', and than the cooldown.
@@ -882,5 +882,58 @@ fn regression_epochs_that_may_not_be_merged_were_counted_at_each_look() {
         let hot = after_many_nights_with(settings, mode, |_| 1);
         assert_eq!(hot.metadata().phase, Phase::Stable);
         assert_eq!(hot.world.store.attempts(Operation::Query), 0, "{mode:?}");
+    }
+}
+
+/// The alarm names the one shard of the past, which the newest epoch has, too. By the load of that the past was to have as many.
+#[test]
+fn regression_an_alarm_on_one_shard_moved_all_of_the_past() {
+    for (kilobytes, expected) in [(1, begun(1, 2)), (300, hindered(1, Hindrance::TooLong))] {
+        let hot = Hot::new(1);
+        let boundary = SortKey::string("m").expect("a sort key");
+        let older = vec![Epoch { count: count(1), boundary }];
+        hot.world.memory.place_metadata(CollectionMetadata {
+            epochs: Epochs { older, ..Epochs::default() },
+            ..new_metadata(2, 16, Placement::Xxh64)
+        });
+        for n in 0..200 {
+            let name = format!("a{n:03}");
+            let text = AttributeValue::String("x".repeat(kilobytes * 1_000));
+            let attributes = Attributes::from([("text".to_owned(), text)]);
+            let item = StoredItem { attributes, ..stored(&name, 2) };
+            hot.world.memory.place(
+                &key(&name).at(ShardId::new(0), Placement::Xxh64, Separator::default()),
+                item,
+            );
+        }
+        hot.throttle("EWR");
+        assert_eq!(decided(outcome(&hot.scale())), expected, "{kilobytes} KB");
+    }
+}
+
+/// Nobody knew how many items a collection has whose growth moved none, and so there were none: to move them took hours, in which
+/// no growth could begin.
+#[test]
+fn regression_a_shrink_of_an_unknown_number_of_items_was_taken_for_short() {
+    let shrink = ShrinkPolicy { mode: ScalingMode::On, ..ShrinkPolicy::default() };
+    for (items, shrinks) in [(1_000, true), (3_000, false)] {
+        // About an item a second.
+        let hot = Hot::of(1, Settings { shrink, mover_wcu: 5, ..usual_settings() });
+        let grown =
+            CollectionMetadata { min_shards: count(1), ..new_metadata(2, 4, Placement::Random) };
+        hot.world.memory.place_metadata(grown);
+        for n in 0..items {
+            let key = key(&format!("{n:04}"));
+            let at = key.at(ShardId::new(n % 4), Placement::Random, Separator::default());
+            hot.world.memory.place(&at, stored("item", 2));
+        }
+        let directory = hot.world.directory();
+        let autoscaler = AutoScaler::new(&hot.heat, &directory);
+        for _ in 0..4 * 60 {
+            block_on(autoscaler.shrink(None, Duration::ZERO, hot.world.deadline()))
+                .expect("a page");
+            hot.world.clock.advance(Duration::from_mins(1));
+        }
+        assert_eq!(hot.metadata().phase != Phase::Stable, shrinks, "{items} items");
     }
 }

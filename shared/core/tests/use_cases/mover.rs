@@ -87,7 +87,7 @@ fn finish(world: &World, environments: usize) {
         let rebalancer = &rebalancers[slice % environments];
         match advance(world, rebalancer, SLICE) {
             Ok(Advance::Finished(_)) => return,
-            Ok(Advance::Yielded) => {}
+            Ok(Advance::Yielded { failed: None }) => {}
             Ok(Advance::Waiting { .. }) => world.clock.advance(Duration::from_secs(1)),
             other => panic!("{other:?}"),
         }
@@ -266,7 +266,7 @@ fn regression_a_slice_that_ended_within_a_request_asked_for_no_other() {
         let world = world(2_000, 1, 2);
         let slice = Duration::from_millis(millis);
         let advanced = advance(&world, &world.rebalancer(), slice);
-        assert_eq!(advanced, Ok(Advance::Yielded), "{millis} ms");
+        assert_eq!(advanced, Ok(Advance::Yielded { failed: None }), "{millis} ms");
         let job = world.memory.stored_job(&partition()).expect("a job");
         assert!(job.yielded && job.items_moved > 0, "{millis} ms: {job:?}");
     }
@@ -307,7 +307,7 @@ fn two_rebalancers_move_each_item_once(items: u32, kilobytes: usize, seconds_aft
                 loop {
                     let slice = rebalancer.advance(&partition, 0, world.deadline_in(time)).await;
                     let advance = slice.advance.expect("a slice");
-                    if advance != Advance::Yielded {
+                    if advance != (Advance::Yielded { failed: None }) {
                         return advance;
                     }
                     time = LONG;
@@ -337,7 +337,7 @@ fn regression_slices_too_short_for_a_round_moved_nothing() {
         match advance(&world, &world.rebalancer(), short) {
             Ok(Advance::Finished(_)) => return,
             Ok(Advance::Waiting { .. }) => world.clock.advance(Duration::from_secs(1)),
-            Ok(Advance::Yielded) => {}
+            Ok(Advance::Yielded { failed: None }) => {}
             other => panic!("{other:?}"),
         }
     }
@@ -365,7 +365,7 @@ fn regression_an_item_larger_than_a_slices_budget_never_moved() {
         assert!(slices < 60, "it never closed");
         match advance(&world, &rebalancer, SLICE) {
             Ok(Advance::Finished(_)) => break,
-            Ok(Advance::Yielded) => {}
+            Ok(Advance::Yielded { failed: None }) => {}
             // As the sweep comes back.
             Ok(Advance::Waiting { .. }) => world.clock.advance(Duration::from_mins(1)),
             other => panic!("{other:?}"),
@@ -382,7 +382,7 @@ fn regression_an_overloaded_source_held_a_slice_for_longer_than_it_goes_through_
     world.store.script(Operation::Transfer, (0..100_000).map(|_| Fault::throttle()));
     let rebalancer = world.rebalancer();
     let begun = world.clock.now();
-    assert_eq!(advance(&world, &rebalancer, SLICE), Ok(Advance::Yielded));
+    assert_eq!(advance(&world, &rebalancer, SLICE), Ok(Advance::Yielded { failed: None }));
     let taken = world.clock.now().certainly_since(begun);
     let most = leases_end(usual_settings().lease_term) + Duration::from_secs(15);
     assert!(taken < most, "{taken:?}");
@@ -477,7 +477,7 @@ fn regression_a_source_that_refused_everything_held_up_the_others_of_its_call() 
     let world = world(ITEMS, 2, 4);
     world.store.throttle(home(&refused_item(), 2).partition);
     let rebalancer = world.rebalancer();
-    assert_eq!(advance(&world, &rebalancer, SLICE), Ok(Advance::Yielded));
+    assert_eq!(advance(&world, &rebalancer, SLICE), Ok(Advance::Yielded { failed: None }));
     let job = world.memory.stored_job(&partition()).expect("a job");
     // A slice has ten seconds, in which the pace rises.
     let share = u64::from(MOVES_PER_SEC / 2) * 10;

@@ -10,7 +10,7 @@ use dynashard_core::ports::{
     NativeWrite, Required, StoreError,
 };
 use dynashard_core::{
-    AttributeValue, Attributes, Code, CollectionMetadata, DecidedBy, Error, HeldWrites,
+    Among, AttributeValue, Attributes, Code, CollectionMetadata, DecidedBy, Error, HeldWrites,
     NativeRequests, Outcome, Phase, ScalingMode, ScalingPolicy, Settings, StoredItem, Throttle,
     Version,
 };
@@ -742,4 +742,16 @@ fn an_item_that_cannot_be_moved_is_replaced_alone() {
         assert_eq!(spent(&world, REPLACE).0, (true, None));
         assert_eq!(world.stored(&new()), Some("new".to_owned()));
     }
+}
+
+/// One such item failed a batch of a hundred reads, for as long as the reshard was open.
+#[test]
+fn regression_an_item_that_cannot_be_moved_failed_a_batch_of_reads() {
+    let world = in_move(Some("before"));
+    world.store.reject_arrival(new());
+    let native = NativeRequests::new(world.directory());
+    let terms = |among| block_on(native.terms_of_item(&key(MOVES), among, world.deadline()));
+    let read = terms(Among::Reads).expect("it is read where it lies");
+    assert_eq!(read.partition, old().partition);
+    assert_eq!(code(terms(Among::Transaction)), Code::UnmovableItem);
 }

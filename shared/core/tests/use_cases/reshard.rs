@@ -208,7 +208,10 @@ fn a_collection_is_read_whole_in_every_phase_and_direction() {
     assert_eq!(get(&world, "003").map(|item| text_of(&item)), Ok("again".to_owned()));
     assert_eq!(get(&world, "004").map(|item| text_of(&item)), Ok("004".to_owned()));
     let time = leases_end(LEASE) + Duration::from_secs(10);
-    assert!(matches!(advance(&world, time), Ok(Advance::Waiting { .. } | Advance::Yielded)));
+    assert!(matches!(
+        advance(&world, time),
+        Ok(Advance::Waiting { .. } | Advance::Yielded { failed: None })
+    ));
     assert!(matches!(metadata(&world).phase, Phase::Move { .. }));
     check(&world, "move");
     advance(&world, LONG).expect("it goes on to the end");
@@ -556,7 +559,7 @@ fn a_rebalancer_that_dies_every_few_seconds_still_closes() {
         match advance(&world, Duration::from_secs(3)) {
             Ok(Advance::Finished(_)) => return assert_at_home(&world, Placement::Xxh64, 4),
             Ok(Advance::Waiting { .. }) => world.clock.advance(Duration::from_secs(1)),
-            Ok(Advance::Yielded) => {}
+            Ok(Advance::Yielded { failed: None }) => {}
             other => panic!("{other:?}"),
         }
     }
@@ -1036,13 +1039,15 @@ fn regression_a_long_scan_kept_other_collections_waiting() {
     }
     scale(&world, 4).expect("it begins");
     let began = world.clock.now();
-    assert_eq!(advance(&world, LONG), Ok(Advance::Yielded));
+    assert_eq!(advance(&world, LONG), Ok(Advance::Yielded { failed: None }));
     let took = world.clock.now().boot.saturating_sub(began.boot);
     assert!(took < Duration::from_secs(30), "a wait of T', ten seconds and one page: {took:?}");
     for _ in 0..50 {
         match advance(&world, LONG) {
             Ok(Advance::Finished(_)) => return assert_at_home(&world, Placement::Xxh64, 4),
-            Ok(Advance::Yielded) => assert!(job(&world).yielded, "the next slice is asked for"),
+            Ok(Advance::Yielded { failed: None }) => {
+                assert!(job(&world).yielded, "the next slice is asked for");
+            }
             other => panic!("{other:?}"),
         }
     }
@@ -1118,6 +1123,40 @@ fn regression_an_item_in_the_way_of_a_move_was_not_named() {
     assert_eq!(code(deleted), Code::CorruptData, "it was tried until the deadline");
 }
 
+/// A slice that had asked for the next one failed as well, so that Lambda repeated it, and each time it asked again.
+#[test]
+fn regression_a_slice_beside_a_damaged_item_was_repeated_and_followed() {
+    let world = World::with_mover(Settings { mover_wcu: 5, ..settings() });
+    world.lay_out(1, 2, Placement::Xxh64);
+    world.clock.advance(Duration::from_mins(10));
+    for name in names() {
+        put(&world, &name, &name).expect("a put");
+    }
+    scale(&world, 8).expect("it begins");
+    // One of the shard that is begun with.
+    let moves = |name: &String| {
+        let (from, to) = (home(name, 2), home(name, 8));
+        from != to && from.partition.as_str() == partition().as_str()
+    };
+    let damaged = names().find(moves).expect("one");
+    world.memory.place(&home(&damaged, 8), written("in the way", 1));
+    let mut has_gone_on = false;
+    for _ in 0..60 {
+        match advance(&world, Duration::from_secs(15)) {
+            Ok(Advance::Yielded { failed }) => {
+                has_gone_on |= failed.is_some_and(|error| error.code() == Code::CorruptData);
+            }
+            Ok(Advance::Waiting { .. }) => world.clock.advance(Duration::from_secs(1)),
+            Err(error) => {
+                assert_eq!(error.code(), Code::CorruptData);
+                assert!(!job(&world).yielded, "the next slice is asked for");
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    assert!(has_gone_on, "no slice went on beside the damaged item");
+}
+
 /// A metadata table that answers each note at once, with an error that says nothing of its fate, had
 /// the rebalancer read and write as fast as it could.
 #[test]
@@ -1126,7 +1165,7 @@ fn regression_a_note_of_unknown_fate_was_repeated_without_a_pause() {
     let unknown = std::iter::repeat_with(|| Fault::Refuse(outcome_unknown()));
     world.store.script(Operation::JobSave, unknown.take(100_000));
     let slice = advance(&world, Duration::from_secs(10));
-    assert!(matches!(slice, Ok(Advance::Yielded | Advance::Waiting { .. })), "{slice:?}");
+    assert!(matches!(slice, Ok(Advance::Yielded { .. } | Advance::Waiting { .. })), "{slice:?}");
     let notes = world.store.attempts(Operation::JobSave);
     assert!(notes < 200, "{notes} in ten seconds");
 }

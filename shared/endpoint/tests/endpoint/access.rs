@@ -219,6 +219,24 @@ async fn regression_programs_of_other_machines_were_told_why_a_table_cannot_be_w
     stack.database.shutdown().await;
 }
 
+/// Connections of a hot key, each of which is held for seconds, kept all others out, and the probes with them.
+#[tokio::test]
+async fn regression_five_hundred_connections_failed_the_probes() {
+    let stack = Stack::start().await;
+    let server = serve(Arc::clone(&stack.service), Access::ThisMachine).await;
+    let at = server.url().replace("http://", "");
+    let mut connections = Vec::new();
+    for _ in 0..520 {
+        connections.push(TcpStream::connect(&at).await.expect("a connection"));
+    }
+    let (status, _) =
+        send(Request::get(format!("{}/_dynashard/live", server.url())), Vec::new()).await;
+    assert_eq!(status, StatusCode::OK);
+    drop(connections);
+    server.stop().await;
+    stack.database.shutdown().await;
+}
+
 /// They were in no counter, and the page says that they are.
 #[tokio::test]
 async fn regression_requests_that_were_refused_at_the_port_were_not_counted() {

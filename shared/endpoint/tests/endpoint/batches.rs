@@ -1,5 +1,6 @@
 //! Batches: what is refused of them, and what is left of them.
 
+use dynashard_keys::SortKeyType;
 use serde_json::{Value, json};
 
 use crate::canned::{Canned, Reply};
@@ -182,6 +183,32 @@ async fn regression_the_answers_of_two_generations_were_joined_list_by_list() {
     assert_eq!(status, 200, "{answer}");
     assert_eq!(answer["UnprocessedKeys"], asked);
     assert_eq!(answer["ConsumedCapacity"], json!([{ "TableName": MAIN, "CapacityUnits": 1.0 }]));
+    stack.database.shutdown().await;
+}
+
+/// Either of the two won, and of a batch that the endpoint refuses all other items were written.
+#[tokio::test]
+async fn regression_a_batch_that_is_refused_was_carried_out_in_part() {
+    let stack = Stack::with(SortKeyType::Number).await;
+    let put = |item: Value| json!({ "PutRequest": { "Item": item } });
+    let at = |sk: &str| json!({ "pk": { "S": "a" }, "sk": { "N": sk } });
+    let with = |name: &str, value: Value| {
+        let mut item = at("2");
+        item[name] = value;
+        put(item)
+    };
+    for (other, why) in [
+        (json!({ "DeleteRequest": { "Key": at("1.0") } }), "contains duplicates"),
+        (with("_ds_v", json!({ "N": "1" })), "reserved_attribute"),
+        (with("x", json!({ "S": "x".repeat(409_000) })), "item_too_large"),
+    ] {
+        let body = json!({ "RequestItems": { MAIN: [put(at("1")), other] } });
+        let (status, answer) = stack.ask("BatchWriteItem", body).await;
+        let message = answer["message"].as_str().unwrap_or_default();
+        assert!(status == 400 && message.contains(why), "{answer}");
+    }
+    let (_, found) = stack.ask("Scan", json!({ "TableName": MAIN })).await;
+    assert_eq!(found["Count"], 0, "{found}");
     stack.database.shutdown().await;
 }
 

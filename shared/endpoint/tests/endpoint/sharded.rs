@@ -617,3 +617,24 @@ async fn a_shard_that_dynamodb_refuses_to_read_for_a_moment_is_asked_again() {
     assert_eq!((status, kind.ends_with("ThroughputExceededException")), (400, true), "{body}");
     stack.database.shutdown().await;
 }
+
+/// Nearly every query has other values, and is judged by one request more. If that was throttled, the page was.
+#[tokio::test]
+async fn regression_a_throttle_of_the_judgement_failed_the_query() {
+    let stack = Stack::start().await;
+    let metadata =
+        CollectionMetadata::stable(partition("a"), Placement::Xxh64, count(2), 1_700_000_000);
+    // The first request pins the settings.
+    stack.ask("GetItem", json!({ "TableName": MAIN, "Key": item("b", "1") })).await;
+    stack.list(&metadata).await;
+    let kind = "com.amazonaws.dynamodb.v20120810#ProvisionedThroughputExceededException";
+    let throttled = Reply::new(400, json!({ "__type": kind, "message": "too much" }));
+    let empty = || Reply::new(200, json!({ "Items": [], "Count": 0, "ScannedCount": 0 }));
+    let upstream = Canned::start([throttled].into_iter().chain((0..3).map(|_| empty()))).await;
+    let service = stack.in_front_of(&upstream.url);
+    let query = json!({ "TableName": MAIN, "KeyConditionExpression": "pk = :p",
+                        "ExpressionAttributeValues": { ":p": { "S": "a" } } });
+    let (status, body) = ask(&service, "Query", query.to_string().as_bytes()).await;
+    assert_eq!(status, 200, "{body}");
+    stack.database.shutdown().await;
+}

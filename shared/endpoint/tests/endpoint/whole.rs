@@ -104,6 +104,36 @@ async fn walk(stack: &Stack, operation: &'static str, body: &Value) -> (Vec<Valu
     (walk.items, walk.counted)
 }
 
+/// Items of other shards were filtered away by the key that DynamoDB holds them under, or stood for ones of another key.
+#[tokio::test]
+async fn regression_a_filter_of_an_index_was_judged_by_the_keys_of_shards() {
+    let stack = start().await;
+    let values = json!({ ":t": { "S": "a" }, ":p": { "S": "listed" } });
+    let mut query = json!({
+        "TableName": MAIN,
+        "IndexName": ATTRIBUTE_INDEX,
+        "KeyConditionExpression": "text = :t",
+        "FilterExpression": "pk <> :p",
+        "ExpressionAttributeValues": values,
+    });
+    let is_refused = |(status, answer): (u16, Value)| {
+        let message = answer["message"].as_str().unwrap_or_default();
+        status == 400 && message.starts_with("dynashard: partition_key_value: ")
+    };
+    assert!(is_refused(stack.ask("Query", query.clone()).await));
+    let legacy = json!({
+        "TableName": MAIN,
+        "IndexName": ATTRIBUTE_INDEX,
+        "ScanFilter": { "pk": { "ComparisonOperator": "NE", "AttributeValueList": [{ "S": "listed" }] } },
+    });
+    assert!(is_refused(stack.ask("Scan", legacy).await));
+    query["FilterExpression"] = "attribute_exists(pk)".into();
+    query["ExpressionAttributeValues"] = json!({ ":t": { "S": "a" } });
+    let (status, answer) = stack.ask("Query", query).await;
+    assert_eq!(status, 200, "{answer}");
+    stack.database.shutdown().await;
+}
+
 /// Sets have no order, and DynamoDB writes all digits of a number out.
 fn sorted(mut items: Vec<Value>) -> Vec<Value> {
     for item in items.iter_mut().filter_map(Value::as_object_mut) {

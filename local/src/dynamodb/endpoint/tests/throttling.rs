@@ -255,6 +255,21 @@ async fn a_provisioned_table_has_a_limit_of_its_own_which_updates_change() {
     rig.stop().await;
 }
 
+/// It refused as before.
+#[tokio::test]
+async fn regression_an_index_of_a_table_on_demand_kept_what_it_was_provisioned_with() {
+    let rig = Rig::with(Limits { burst_secs: 1, ..TEN_UNITS }, None, &[]).await;
+    rig.ok("CreateTable", provisioned_table("Flights", 100, 1)).await;
+    let on_demand = json!({ "TableName": "Flights", "BillingMode": "PAY_PER_REQUEST" });
+    rig.ok("UpdateTable", on_demand).await;
+    for n in 0..5 {
+        let mut put = put(&format!("key {n}"), "1");
+        put["Item"]["day"] = json!({ "S": "today" });
+        rig.ok("PutItem", put).await;
+    }
+    rig.stop().await;
+}
+
 #[tokio::test]
 async fn a_table_that_is_not_warm_says_what_it_takes_at_once_and_takes_no_more() {
     let limits = Limits { warm_wcu: NonZeroU32::new(3), ..TEN_UNITS };

@@ -58,7 +58,10 @@ pub enum Advance {
     /// one, a single one is told so at most.
     Finished(CollectionMetadata),
     /// The time of this slice is over, and a note in the job, or in the item of its lane, asks for the next one.
-    Yielded,
+    Yielded {
+        /// What could not be done in it. The next one comes across it again.
+        failed: Option<Error>,
+    },
     /// There is nothing to do before DynamoDB's clock shows this epoch second.
     Waiting {
         /// Epoch seconds.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use dynashard_keys::{ItemKey, ShardId};
 
-use crate::model::error::Error;
+use crate::model::error::{Code, Error};
 use crate::model::guard::{Action, Expected};
 use crate::model::item::StoredItem;
 use crate::model::lease::{Deadline, Lease};
@@ -85,7 +85,7 @@ pub(crate) async fn terms_of_item(
     let mut operation = Operation::new(context, key, deadline);
     loop {
         let known = context.directory.find_item(key, deadline).await?;
-        let terms = terms_at_home(&context.directory, key, &known)?;
+        let mut terms = terms_at_home(&context.directory, key, &known)?;
         if !known.metadata.needs_rebalancing() {
             return Ok(terms);
         }
@@ -96,6 +96,14 @@ pub(crate) async fn terms_of_item(
         match settled {
             Ok(()) => return Ok(terms),
             Err(Interrupted::BeginAgain) => {}
+            // It is read where it lies.
+            Err(Interrupted::Failed(error))
+                if among == Among::Reads && error.code() == Code::UnmovableItem =>
+            {
+                let Some((homes, _)) = homes_of(&operation, &known) else { return Err(error) };
+                terms.partition = homes.old.partition;
+                return Ok(terms);
+            }
             Err(Interrupted::Failed(error)) => return Err(error),
         }
     }
