@@ -1,6 +1,6 @@
 //! What is live at places of the table: an index does not tell.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use dynashard_aws::attributes::{FORWARDED, GENERATION};
@@ -25,6 +25,8 @@ pub(crate) struct Found {
     pub(crate) live: BTreeSet<Spot>,
     /// The latest generation of what was found there, markers included.
     pub(crate) newest: u64,
+    /// The generation of what was found at each place.
+    pub(crate) generations: BTreeMap<Spot, u64>,
     /// What DynamoDB says that each request consumed.
     pub(crate) consumed: Vec<Value>,
 }
@@ -75,7 +77,11 @@ pub(crate) async fn look(
         for item in items.into_iter().flatten().filter_map(Value::as_object) {
             let shown = table.shown(&mut item.clone());
             found.newest = found.newest.max(shown.generation);
-            found.live.extend(spot_of(item).filter(|_| !shown.is_marker));
+            let Some(spot) = spot_of(item) else { continue };
+            found.generations.insert(spot.clone(), shown.generation);
+            if !shown.is_marker {
+                found.live.insert(spot);
+            }
         }
         let left = answer.get("UnprocessedKeys").map(|tables| &tables[table.name()]["Keys"]);
         let left = left.and_then(Value::as_array).into_iter().flatten();

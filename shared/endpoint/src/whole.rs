@@ -1,9 +1,10 @@
 //! What of a page of a whole table, or of an index of it, its client is shown where some collections are listed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use dynashard_core::{Deadline, NativeShards, Place};
 use dynashard_keys::PartitionKey;
+use futures_util::future::try_join_all;
 
 use crate::document::Members;
 use crate::live::look;
@@ -11,6 +12,9 @@ use crate::no_page::NoPage;
 use crate::refusal::Refusal;
 use crate::table::ManagedTable;
 use crate::upstream::Upstream;
+
+/// So many collections of a page are looked up at once.
+const SIDE_BY_SIDE: usize = 32;
 
 /// What DynamoDB has shown, without what is ours of it.
 #[derive(Debug)]
@@ -42,20 +46,14 @@ impl Counted {
         found: Vec<Found>,
         deadline: Deadline,
     ) -> Result<Vec<Found>, NoPage> {
-        let mut known = BTreeMap::<PartitionKey, NativeShards>::new();
-        let mut partitions = Vec::with_capacity(found.len());
-        for found in &found {
-            let partition = table.partition_of(&found.item)?;
-            if let Some(partition) = partition.as_ref().filter(|it| !known.contains_key(*it)) {
-                let shards = table.requests().shards_of(partition, deadline).await;
-                let shards = shards.map_err(|error| Refusal::of(&error))?;
-                known.insert(partition.clone(), shards);
-            }
-            partitions.push(partition);
-        }
+        let partitions = found.iter().map(|found| table.partition_of(&found.item));
+        let partitions = partitions.collect::<Result<Vec<_>, _>>()?;
+        let known = shards_of(table, partitions.iter().flatten().collect(), deadline).await?;
         let mut counted = Vec::with_capacity(found.len());
         // Each with a place of the table, and whether it counts if something is live there, or if nothing is.
         let mut doubts = Vec::new();
+        // What lies in no shard that is known, and tells no generation.
+        let mut strays = Vec::new();
         for (found, partition) in found.into_iter().zip(partitions) {
             // No client has an item under a key that is not one.
             let Some(partition) = partition else { continue };
@@ -71,6 +69,10 @@ impl Counted {
                     Place::Home => None,
                     // New wins, and is in the index itself.
                     Place::OldHome => shards.new_home(&key),
+                    Place::Elsewhere if found.generation == 0 => {
+                        strays.push(((found.at, key.sort), partition));
+                        continue;
+                    }
                     Place::Elsewhere => continue,
                 };
                 let new_home =
@@ -82,15 +84,40 @@ impl Counted {
             }
             counted.push(Some(found));
         }
-        let spots = doubts.iter().map(|(_, spot, _)| spot.clone()).collect();
-        let live = look(upstream, table, spots, None, deadline).await?.live;
+        let spots =
+            doubts.iter().map(|(_, spot, _)| spot).chain(strays.iter().map(|(spot, _)| spot));
+        let looked = look(upstream, table, spots.cloned().collect(), None, deadline).await?;
+        for (spot, partition) in strays {
+            let generation = looked.generations.get(&spot).copied().unwrap_or_default();
+            if generation > known[&partition].generation().get() {
+                table.requests().forget(&partition);
+                return Err(NoPage::Again);
+            }
+        }
         for (at, spot, if_live) in doubts {
-            if live.contains(&spot) != if_live {
+            if looked.live.contains(&spot) != if_live {
                 counted[at] = None;
             }
         }
         Ok(counted.into_iter().flatten().collect())
     }
+}
+
+/// Where the items of these collections lie.
+async fn shards_of(
+    table: &ManagedTable,
+    partitions: BTreeSet<&PartitionKey>,
+    deadline: Deadline,
+) -> Result<BTreeMap<PartitionKey, NativeShards>, NoPage> {
+    let mut known = BTreeMap::new();
+    for some in partitions.into_iter().cloned().collect::<Vec<_>>().chunks(SIDE_BY_SIDE) {
+        let looks = some.iter().map(|partition| async {
+            let shards = table.requests().shards_of(partition, deadline).await;
+            Ok::<_, NoPage>((partition.clone(), shards.map_err(|error| Refusal::of(&error))?))
+        });
+        known.extend(try_join_all(looks).await?);
+    }
+    Ok(known)
 }
 
 /// Whether nothing tells what an index shows from a marker, which has the keys of the table and nothing else of a client.

@@ -167,8 +167,8 @@ pub const DIFFERENCES: &[Difference] = &[
     },
     Difference {
         name: "values of the partition key",
-        what: "An expression that uses the value of the partition key is refused; `attribute_exists` and `attribute_not_exists` \
-               may name the key",
+        what: "An expression that uses the value of the partition key is refused, and so it is in a page of an index over all \
+               keys; `attribute_exists` and `attribute_not_exists` may name the key",
         when: SEVERAL,
         what_to_do: "Compare before sending",
         settings: &Setting::GROWN,

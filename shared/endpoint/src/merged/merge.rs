@@ -121,9 +121,11 @@ impl<'a> Merge<'a> {
         loop {
             let read = self.upstream.read("Query", sent.clone()).await;
             let (answer, members) = read.map_err(|error| refused(&error))?;
-            self.within_lease()?;
             match Outcome::of(answer) {
-                Outcome::Done(_) => return Ok(members),
+                Outcome::Done(_) => {
+                    self.within_lease()?;
+                    return Ok(members);
+                }
                 Outcome::Again(_, answer) if pause > LONGEST_PAUSE => {
                     return Err(NoPage::Refused(answer));
                 }

@@ -18,7 +18,9 @@ use aws_smithy_types::body::SdkBody;
 use dynashard_aws::ServerClock;
 use dynashard_aws_operator::{Operator, RawClient};
 use dynashard_core::ports::RecordStore;
-use dynashard_core::{CollectionMetadata, Deadline, KeyHash, Settings, StackPolicy, TableSchema};
+use dynashard_core::{
+    CollectionMetadata, Deadline, Extent, KeyHash, Scaler, Settings, StackPolicy, TableSchema,
+};
 use dynashard_endpoint::{Call, ManagedTable, Service, ServiceOptions};
 use dynashard_keys::{PartitionKey, ShardCount, SortKeyType};
 use dynashard_local::{DynamoDb, DynamoDbOptions, Limits};
@@ -170,6 +172,16 @@ impl Stack {
         let hash = KeyHash::of(&metadata.partition);
         let groups = [hash.segment().group(), hash.metadata_group()];
         records.raise(&groups).await.expect("a root");
+    }
+
+    /// Begins to give a collection another shard count, which no endpoint is told of.
+    pub(crate) async fn scale(&self, pk: &str, count: ShardCount) {
+        let directory = self.operator.directory(MAIN, METADATA, self.settings.clone());
+        let deadline = Deadline::after(directory.now(), Duration::from_secs(10));
+        let change = (&Extent::Newest, count);
+        let begun =
+            Scaler::new(directory).request_change(None, &partition(pk), change, deadline).await;
+        begun.expect("it begins");
     }
 
     /// Sends a request by its text.
