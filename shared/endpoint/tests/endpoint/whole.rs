@@ -124,7 +124,7 @@ async fn regression_an_item_of_a_new_shard_was_left_out_of_an_index_of_keys() {
     let found = stack.ask("Query", by_sort_key(&items[0])).await.1;
     assert_eq!(found["Count"], 1, "{found}");
     let four = ShardCount::new(4).expect("a count");
-    stack.scale("grown", four).await;
+    Box::pin(stack.scale("grown", four)).await;
     // Put by somebody who knows of the four shards.
     for item in (ITEMS..2 * ITEMS).map(varied) {
         let sort = SortKey::string(item["sk"]["S"].as_str().expect("a text")).expect("a key");
