@@ -432,7 +432,7 @@ pub(crate) fn settings_of(parameters: &BTreeMap<String, String>) -> Result<Setti
 }
 
 /// The names of a table's global secondary indexes, as far as they are shown to the caller.
-pub(crate) async fn indexes_of(operator: &Operator, table: &str) -> Vec<String> {
+async fn indexes_of(operator: &Operator, table: &str) -> Vec<String> {
     let found = Inspector::of(operator).table(table).await;
     found
         .map(|state| state.indexes.into_iter().map(|index| index.name).collect())

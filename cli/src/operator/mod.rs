@@ -48,7 +48,7 @@ use serde::Serialize;
 use self::output::Output;
 use crate::signals::{INTERRUPTED, TerminationSignals};
 
-pub(crate) use connect::{indexes_of, settings_of};
+pub(crate) use connect::settings_of;
 pub(crate) use console::ConsoleConnectArgs;
 pub(crate) use planning::prices;
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use dynashard_core::Moment;
 
-/// For how long an environment goes on trying what DynamoDB throttles, in requests for single items and counters: a
+/// For how long an environment goes on trying what DynamoDB throttles, in requests for single items: a
 /// retry budget, as in [Handling Overload](https://sre.google/sre-book/handling-overload/).
 ///
 /// An environment that tries waits for most of the time, and serves nobody else. If each request to a hot

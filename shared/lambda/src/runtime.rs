@@ -29,7 +29,7 @@ const LONGEST_REQUEST: Duration = Duration::from_secs(23);
 
 /// How long a request for many items, or a write whose item has to move first, goes on trying what DynamoDB throttles. It
 /// is answered within 3 seconds of its arrival, though it then wait for a growth that it has begun: whoever is held
-/// longer holds a connection and an environment. Requests for single items and counters have less, and so has a batch of writes for what
+/// longer holds a connection and an environment. Requests for single items have less, and so has a batch of writes for what
 /// goes to a shard that is full ([`Patience`]).
 const LONGEST_THROTTLED: Duration = Duration::from_secs(2);
 
@@ -164,7 +164,7 @@ pub async fn answer(
     let result = match &request {
         Ok(request) => {
             let path = request.path.as_str();
-            let is_single = matches!(path, "/item" | "/counter") || path.starts_with("/item/");
+            let is_single = path == "/item" || path.starts_with("/item/");
             let is_batch = path == "/batch-write";
             let left = patience.left(began);
             let longest = if is_single { left } else { LONGEST_THROTTLED };

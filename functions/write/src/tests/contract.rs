@@ -358,20 +358,6 @@ fn a_hot_partition_is_429_with_retry_after() {
     assert_eq!(world.snapshot(), before);
 }
 
-/// A counter was tried for two seconds, and no environment was charged for it: one hot counter could take all of them.
-#[test]
-fn regression_a_hot_counter_was_tried_for_longer_than_a_hot_item() {
-    let world = World::of_flights();
-    let count = Call::new("POST /counter?pk=EWR&sk=seats").json(r#"{"add":1}"#);
-    let counted = Answer::of(&handler(&world), &count);
-    assert_eq!(counted.status, 200, "{counted:?}");
-    world.store.script(Operation::Write, iter::repeat_with(Fault::throttle).take(10_000));
-    let began = world.clock.now();
-    Answer::of(&handler(&world), &count).assert_problem(429, "throttled", "a hot counter");
-    let took = world.clock.now().certainly_since(began);
-    assert!(took < Duration::from_millis(600), "{took:?} with a look for more cells");
-}
-
 #[test]
 fn a_table_that_cannot_be_reached_is_503_with_retry_after() {
     let world = World::of_flights();

@@ -176,13 +176,11 @@ async fn regression_a_page_of_another_site_used_the_tables() {
             .header("authorization", SIGNATURE)
             .header("origin", origin)
     };
-    for (origin, status) in [
-        ("https://example.com", StatusCode::FORBIDDEN),
-        ("null", StatusCode::FORBIDDEN),
-        ("http://localhost:5173", StatusCode::OK),
-    ] {
+    for (origin, is_refused) in
+        [("https://example.com", true), ("null", true), ("http://localhost:5173", false)]
+    {
         let (parts, _) = rig.exchange(ask(origin), "{}").await;
-        assert_eq!(parts.status, status, "{origin}");
+        assert_eq!(parts.status == StatusCode::FORBIDDEN, is_refused, "{origin}");
     }
     rig.stop().await;
 }

@@ -21,7 +21,7 @@ fn the_shipped_template_lets_its_throttle_alarm_invoke_the_scale_function() {
     };
     assert_eq!((&alarm.metric, alarm.statistic), (&metric, Statistic::Sum));
     assert_eq!((alarm.schedule.period_secs, alarm.schedule.interval_secs), (60, 60));
-    assert_eq!((alarm.evaluation_periods, alarm.breaching_datapoints), (1, Some(1)));
+    assert_eq!((alarm.evaluation_periods, alarm.breaching_datapoints), (5, Some(1)));
     assert_eq!((alarm.comparison, alarm.threshold), (Comparison::GreaterOrEqual, 1.0));
     assert_eq!(alarm.missing_data, Some(MissingData::NotBreaching));
     assert_eq!(alarm.fill.as_ref().map(Fill::expression).as_deref(), Some("FILL(metric, 0)"));

@@ -241,11 +241,6 @@ impl Deadline {
         Self { throttled: self.settling, ..self }
     }
 
-    /// The moment by which what others write at the same time is given up.
-    pub(crate) fn of_contended(self) -> Self {
-        Self { at: self.settling.min(self.at), ..self }
-    }
-
     /// The moment by which what is still throttled is given up: the deadline itself, if it was not told
     /// [another](Self::if_throttled).
     pub(crate) fn of_throttled(self) -> Self {

@@ -260,9 +260,9 @@ impl Counter<'_> {
         }
     }
 
-    /// What others change meanwhile is waited for as long as the move of an item.
+    /// What others change meanwhile is waited for as long as what is throttled.
     fn attempts(&self) -> Attempts<'_> {
-        self.context.directory.attempts(self.deadline.of_contended())
+        self.context.directory.attempts(self.deadline.of_throttled())
     }
 
     /// Makes the counter with this amount. `None` if somebody else has.
