@@ -499,9 +499,10 @@ class DeployRole(unittest.TestCase):
         for action, resource in [
             ("cloudformation:CreateChangeSet", "arn:aws:cloudformation:eu-west-1:aws:transform/Serverless-2016-10-31"),
             ("cloudwatch:PutMetricAlarm", "arn:aws:cloudwatch:eu-west-1:123456789012:alarm:TargetTracking-table/Orders-1A2B"),
-            ("dynamodb:UpdateTable", "arn:aws:dynamodb:eu-west-1:123456789012:table/Orders"),
         ]:
             self.assertTrue(self.allowed(self.statements("ExecutionRole"), action, resource), action)
+        capacity = resolve(DEPLOY_ROLE["Resources"]["CapacityOfOtherTables"]["Properties"]["PolicyDocument"]["Statement"], self.VALUES)
+        self.assertTrue(self.allowed(capacity, "dynamodb:UpdateTable", self.VALUES["OtherTableArns"][0]))
 
     def test_regression_the_workflow_made_roles_that_could_do_anything(self):
         role = "arn:aws:iam::123456789012:role/dynashard/shop/shop-WriteRole-1A2B"
