@@ -80,6 +80,17 @@ impl Hot {
         block_on(autoscaler.sweep(Access::Write, self.world.deadline())).expect("a sweep")
     }
 
+    /// Four hours pass, and the schedule looks each minute.
+    fn pass_hours(&self) {
+        let directory = self.world.directory();
+        let autoscaler = AutoScaler::new(&self.heat, &directory);
+        for _ in 0..4 * 60 {
+            let page = autoscaler.shrink(None, Duration::ZERO, self.world.deadline());
+            block_on(page).expect("a page");
+            self.world.clock.advance(Duration::from_mins(1));
+        }
+    }
+
     fn metadata(&self) -> CollectionMetadata {
         self.world.memory.stored_metadata(&partition()).expect("the collection exists")
     }
@@ -767,13 +778,7 @@ fn regression_a_shrink_that_a_local_index_forbids_was_decided() {
             CollectionMetadata { min_shards: count(1), ..new_metadata(2, 4, Placement::Random) };
         hot.world.memory.place_metadata(grown);
         hot.world.memory.index_locally(bytes);
-        let directory = hot.world.directory();
-        let autoscaler = AutoScaler::new(&hot.heat, &directory);
-        for _ in 0..4 * 60 {
-            block_on(autoscaler.shrink(None, Duration::ZERO, hot.world.deadline()))
-                .expect("a page");
-            hot.world.clock.advance(Duration::from_mins(1));
-        }
+        hot.pass_hours();
         assert_eq!(hot.metadata().phase != Phase::Stable, shrinks, "{bytes} bytes");
     }
 }
@@ -792,12 +797,7 @@ fn shrunk(descending: bool, newest: &[String]) -> CollectionMetadata {
     for name in newest {
         hot.world.place(name, 2, 4);
     }
-    let directory = hot.world.directory();
-    let autoscaler = AutoScaler::new(&hot.heat, &directory);
-    for _ in 0..4 * 60 {
-        block_on(autoscaler.shrink(None, Duration::ZERO, hot.world.deadline())).expect("a page");
-        hot.world.clock.advance(Duration::from_mins(1));
-    }
+    hot.pass_hours();
     let shrinks = hot.metadata();
     assert_eq!(shrinks.phase, Phase::Forward { from: count(4), to: count(1) });
     shrinks
@@ -850,13 +850,7 @@ fn after_many_nights_with(
         min_shards,
         ..new_metadata(2, 1, Placement::Xxh64)
     });
-    let directory = hot.world.directory();
-    let autoscaler = AutoScaler::new(&hot.heat, &directory);
-    for _ in 0..4 * 60 {
-        block_on(autoscaler.shrink(None, Duration::ZERO, hot.world.deadline())).expect("a page");
-        hot.world.clock.advance(Duration::from_mins(1));
-    }
-    drop(directory);
+    hot.pass_hours();
     hot
 }
 
@@ -927,13 +921,7 @@ fn regression_a_shrink_of_an_unknown_number_of_items_was_taken_for_short() {
             let at = key.at(ShardId::new(n % 4), Placement::Random, Separator::default());
             hot.world.memory.place(&at, stored("item", 2));
         }
-        let directory = hot.world.directory();
-        let autoscaler = AutoScaler::new(&hot.heat, &directory);
-        for _ in 0..4 * 60 {
-            block_on(autoscaler.shrink(None, Duration::ZERO, hot.world.deadline()))
-                .expect("a page");
-            hot.world.clock.advance(Duration::from_mins(1));
-        }
+        hot.pass_hours();
         assert_eq!(hot.metadata().phase != Phase::Stable, shrinks, "{items} items");
     }
 }
