@@ -69,7 +69,7 @@ PATTERNS = [
     {"dynamodb": {"NewImage": {"slice": {"S": ["yielded"]}}}},
 ]
 # Types of resources that MiniStack refuses.
-UNKNOWN = {"AWS::CloudWatch::CompositeAlarm", "AWS::IAM::OIDCProvider"}
+UNKNOWN = {"AWS::CloudWatch::CompositeAlarm", "AWS::IAM::OIDCProvider", "AWS::IAM::RolePolicy"}
 # The collection that is spread anew, and its sort keys.
 KEY = "EWR"
 SORT_KEYS = [f"2013-01-01T10:{minute:02}:00Z#UA{minute}" for minute in range(30)]
