@@ -55,6 +55,7 @@ WITHOUT_TAGS = {
     "AWS::ApiGatewayV2::Route": "a part of the API",
     "AWS::ApplicationAutoScaling::ScalingPolicy": "a part of the scalable target",
     "AWS::IAM::ManagedPolicy": "CloudFormation sets no tags on policies",
+    "AWS::IAM::RolePolicy": "a part of the role",
     "AWS::Lambda::EventInvokeConfig": "a part of the function",
     "AWS::Lambda::Permission": "a statement of the function's policy",
     "AWS::Scheduler::Schedule": "only groups of schedules have tags",
