@@ -104,3 +104,16 @@ fn failure(error: StoreError) -> Failure {
         ),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `indexes --rewrite` ended at an item that has no room for its shard, each time, and blamed the permissions.
+    #[test]
+    fn regression_an_item_that_dynamodb_rejects_was_an_internal_error() {
+        let code = |error| failure(error).code;
+        assert_eq!(code(StoreError::Rejected("too large".to_owned())), "request_rejected");
+        assert_eq!(code(StoreError::Misconfigured("no table".to_owned())), "internal");
+    }
+}

@@ -252,6 +252,10 @@ fn collect(
 
 #[cfg(test)]
 mod tests {
+    use std::io::{Read, Write};
+    use std::net::TcpListener;
+    use std::thread;
+
     use super::*;
 
     #[test]
@@ -266,6 +270,36 @@ mod tests {
         let expected = [("Separator", "#"), ("Empty", ""), ("Escaped", "a&b")];
         let expected = expected.map(|(name, value)| (name.to_owned(), value.to_owned()));
         assert_eq!(pairs, BTreeMap::from(expected));
+    }
+
+    /// A command that waits for a deployment ended with the first request that CloudFormation throttled.
+    #[tokio::test]
+    async fn regression_a_throttle_of_cloudformation_ended_the_command() {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port");
+        let url = format!("http://{}", listener.local_addr().expect("an address"));
+        let error =
+            |code: &str| format!("<E><Error><Code>{code}</Code><Message>m</Message></Error></E>");
+        let answers = [
+            ("400 Bad Request", error("Throttling")),
+            ("200 OK", "<A/>".to_owned()),
+            ("400 Bad Request", error("ValidationError")),
+        ];
+        let answering = thread::spawn(move || {
+            for (status, body) in answers {
+                let (mut stream, _) = listener.accept().expect("a request");
+                let asked = stream.read(&mut [0; 4_096]).expect("its head");
+                assert!(asked > 0, "a request");
+                let head = format!("HTTP/1.1 {status}\r\ncontent-length: {}\r\n", body.len());
+                write!(stream, "{head}connection: close\r\n\r\n{body}").expect("an answer");
+            }
+        });
+        let operator = Operator::on_this_machine(&url).await;
+        let answer = Box::pin(send(&operator, "DescribeStacks", None)).await;
+        assert_eq!(answer.expect("it asks again"), "<A/>");
+        let refused = Box::pin(send(&operator, "DescribeStacks", None)).await;
+        let refused = refused.expect_err("for good").to_string();
+        assert!(refused.contains("ValidationError"), "{refused}");
+        answering.join().expect("no panic");
     }
 
     #[test]

@@ -70,6 +70,9 @@ impl UsageSource for CloudWatchUsage {
     }
 }
 
+/// Where the values of a metric go.
+type Part = fn(&mut UsagePeriod) -> &mut f64;
+
 /// A metric that is asked for.
 #[derive(Debug)]
 struct Measure {
@@ -78,11 +81,8 @@ struct Measure {
     namespace: &'static str,
     dimensions: Vec<(&'static str, String)>,
     metric: &'static str,
-    /// Where its values go.
-    to: fn(&mut UsagePeriod) -> &mut f64,
+    to: Part,
 }
-
-type Part = fn(&mut UsagePeriod) -> &mut f64;
 
 /// What is counted of a table or an index: the metric, and where its values go.
 type Counted = (&'static str, Part);

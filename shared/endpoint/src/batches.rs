@@ -348,7 +348,7 @@ fn writes<'a>(
         if !is_key {
             value::check_movable(item)?;
         }
-        // A number is written in many ways. What is no key DynamoDB refuses itself.
+        // A number may be written in many ways. An item without a key DynamoDB refuses itself.
         if table.key_of(item)?.is_some_and(|key| !keys.insert(key)) {
             return Err(Refusal::validation("Provided list of item keys contains duplicates"));
         }

@@ -23,9 +23,7 @@ pub(crate) type Spot = (String, SortKey);
 pub(crate) struct Found {
     /// Those of them where something is live.
     pub(crate) live: BTreeSet<Spot>,
-    /// The latest generation of what was found there, markers included.
-    pub(crate) newest: u64,
-    /// The generation of what was found at each place.
+    /// The generation of what was found at each place, markers included.
     pub(crate) generations: BTreeMap<Spot, u64>,
     /// What DynamoDB says that each request consumed.
     pub(crate) consumed: Vec<Value>,
@@ -76,7 +74,6 @@ pub(crate) async fn look(
         let items = answer.get("Responses").and_then(|tables| tables[table.name()].as_array());
         for item in items.into_iter().flatten().filter_map(Value::as_object) {
             let shown = table.shown(&mut item.clone());
-            found.newest = found.newest.max(shown.generation);
             let Some(spot) = spot_of(item) else { continue };
             found.generations.insert(spot.clone(), shown.generation);
             if !shown.is_marker {

@@ -97,6 +97,13 @@ impl Refusal {
 mod tests {
     use super::*;
 
+    /// SDKs set their clocks right by the name of the error, and were told of credentials that nobody has.
+    #[test]
+    fn regression_a_clock_that_was_wrong_was_told_of_as_an_unknown_key() {
+        assert_eq!(Refusal::unsigned(UNKNOWN_KEY).name(), "UnrecognizedClientException");
+        assert_eq!(Refusal::unsigned("it is late").name(), "InvalidSignatureException");
+    }
+
     /// A client that is told 500 takes it that the write may have happened.
     #[test]
     fn regression_what_certainly_did_not_happen_was_of_unknown_fate() {

@@ -18,6 +18,8 @@ use hyper::body::{Body, Incoming};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
+#[cfg(unix)]
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit, watch};
 use tokio::task::{JoinHandle, JoinSet};
@@ -58,6 +60,11 @@ const BODY_TIME: Duration = Duration::from_secs(30);
 /// while its write is held; what requests take is bounded by their bodies.
 const MAX_CONNECTIONS: usize = 10_000;
 
+/// How many files the process may have open, as far as the operating system lets it. Connections are files, those to DynamoDB as well,
+/// and the usual limit is 1,024.
+#[cfg(unix)]
+const OPEN_FILES: u64 = 16_384;
+
 /// How long a connection may be without a request, or with a part of its head: longer than clients keep one that they do not use.
 const HEAD_TIME: Duration = Duration::from_mins(2);
 
@@ -76,6 +83,8 @@ impl Server {
     /// # Errors
     /// It has no address.
     pub fn start(service: Arc<Service>, listener: TcpListener, access: Access) -> io::Result<Self> {
+        #[cfg(unix)]
+        raise_open_files();
         let address = listener.local_addr()?;
         let (stop, stopped) = watch::channel(false);
         let bodies = Semaphore::new(MAX_BODIES as usize);
@@ -101,6 +110,17 @@ impl Server {
         if self.task.await.is_err() {
             tracing::error!("the endpoint panicked");
         }
+    }
+}
+
+/// Raises the limit that this process has by itself up to the one that it may have.
+#[cfg(unix)]
+fn raise_open_files() {
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    let most = maximum.unwrap_or(OPEN_FILES).min(OPEN_FILES);
+    if current.is_some_and(|current| current < most) {
+        // Otherwise it is as it was, and connections that are too many wait.
+        let _ = setrlimit(Resource::Nofile, Rlimit { current: Some(most), maximum });
     }
 }
 

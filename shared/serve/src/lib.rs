@@ -125,7 +125,6 @@ impl Endpoint {
     /// # Errors
     /// What cannot be listened on, a table that cannot be looked at, and what must not be.
     pub async fn open(args: &ServeArgs, say: Say) -> Result<Self, Failure> {
-        raise_open_files();
         let access = access(args)?;
         let listener = bind(args.address, Some(args.port)).await?;
         let service = Arc::new(connect(args, say).await?);
@@ -153,24 +152,6 @@ impl Endpoint {
     /// Takes no more connections, and returns when what was asked is answered, or after 25 seconds.
     pub async fn stop(self) {
         self.server.stop().await;
-    }
-}
-
-/// How many files an endpoint may have open, as far as the operating system lets it: connections are files, and the usual limit
-/// is 1,024.
-const OPEN_FILES: u64 = 16_384;
-
-/// Raises the limit that this process has by itself up to the one that it may have.
-fn raise_open_files() {
-    #[cfg(unix)]
-    {
-        use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-        let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
-        let most = maximum.unwrap_or(OPEN_FILES).min(OPEN_FILES);
-        if current.is_some_and(|current| current < most) {
-            // Otherwise it is as it was, and connections that are too many wait.
-            let _ = setrlimit(Resource::Nofile, Rlimit { current: Some(most), maximum });
-        }
     }
 }
 

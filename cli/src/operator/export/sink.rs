@@ -72,21 +72,23 @@ impl Sink {
 fn locked(partial: &Path, path: &Path) -> Result<File, Failure> {
     let opened = File::options().create(true).write(true).truncate(false).open(partial);
     let file = opened.map_err(|e| failed(path, &e))?;
-    match file.try_lock() {
+    let is_ours = match file.try_lock() {
         // Its name is gone where the other one has just ended.
-        Ok(()) if partial.exists() => {
-            file.set_len(0).map_err(|e| failed(path, &e))?;
-            Ok(file)
-        }
-        Ok(()) | Err(TryLockError::WouldBlock) => Err(Failure {
-            code: "output_failed",
-            detail: format!(
-                "another command writes to {} at present: wait for its end, or choose another name",
-                partial.display()
-            ),
-        }),
-        Err(TryLockError::Error(error)) => Err(failed(path, &error)),
+        Ok(()) => partial.exists(),
+        Err(TryLockError::WouldBlock) => false,
+        // Some file systems have no locks.
+        Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Unsupported => true,
+        Err(TryLockError::Error(error)) => return Err(failed(path, &error)),
+    };
+    if !is_ours {
+        let partial = partial.display();
+        let detail = format!(
+            "another command writes to {partial} at present: wait for its end, or choose another name"
+        );
+        return Err(Failure { code: "output_failed", detail });
     }
+    file.set_len(0).map_err(|e| failed(path, &e))?;
+    Ok(file)
 }
 
 impl Write for Sink {

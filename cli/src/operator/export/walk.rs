@@ -97,7 +97,11 @@ impl Walk<'_> {
                 }
             }
         }
-        for partition in self.sharded().await? {
+        let sharded = tokio::select! {
+            sharded = sharded(self.connection) => sharded?,
+            () = self.signals.received() => return Err(Stopped::Interrupted),
+        };
+        for partition in sharded {
             if seen.insert(hash(&partition)) {
                 self.some_of(&partition, take).await?;
             }
@@ -117,19 +121,6 @@ impl Walk<'_> {
             self.progress.collections = collections;
         }
         Ok(())
-    }
-
-    /// The collections that have metadata.
-    async fn sharded(&self) -> Result<Vec<PartitionKey>, Failure> {
-        let (catalog, mut found, mut after) = (self.connection.catalog(), Vec::new(), None);
-        loop {
-            let page = patiently(async || catalog.collections(after.as_deref()).await).await?;
-            found.extend(page.entries);
-            after = page.next;
-            if after.is_none() {
-                return Ok(found);
-            }
-        }
     }
 
     async fn collection(
@@ -179,6 +170,19 @@ impl Walk<'_> {
                 self.progress.present = None;
                 return Ok(());
             }
+        }
+    }
+}
+
+/// The collections that have metadata.
+async fn sharded(connection: &Connection) -> Result<Vec<PartitionKey>, Failure> {
+    let (catalog, mut found, mut after) = (connection.catalog(), Vec::new(), None);
+    loop {
+        let page = patiently(async || catalog.collections(after.as_deref()).await).await?;
+        found.extend(page.entries);
+        after = page.next;
+        if after.is_none() {
+            return Ok(found);
         }
     }
 }

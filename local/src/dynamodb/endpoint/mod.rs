@@ -24,6 +24,9 @@
 //!
 //! - What an `UpdateItem` writes to indexes is known only afterwards: it is charged there, into debt
 //!   if need be, but no update is refused because of an index.
+//! - Of an index `UpdateTable` changes the units in vain, but for those of a table that goes on demand.
+//! - The stream of a table that was deleted and made again has the records of the first one, and records of more than a day ago are
+//!   removed when a data directory is opened.
 //! - `PartiQL` statements are passed on without being limited or counted as capacity.
 //! - The warm throughput of a request or a template has no effect: that of every table is in [`Limits`], and stays.
 //! - A transaction that repeats a `ClientRequestToken` costs nothing, and is answered as the first one

@@ -7,18 +7,18 @@ use serde_json::Value;
 pub(super) fn describe(operation: &str, answer: &[u8]) -> Option<Bytes> {
     let is_about_streams = matches!(operation, "DescribeStream" | "GetRecords");
     let mut answer: Value = is_about_streams.then(|| serde_json::from_slice(answer).ok())??;
-    if operation == "DescribeStream" {
-        let shards = answer["StreamDescription"]["Shards"].as_array_mut()?;
+    let is_other = if operation == "DescribeStream" {
         // The one shard that a stream has never ends.
-        for range in
-            shards.iter_mut().filter_map(|shard| shard["SequenceNumberRange"].as_object_mut())
-        {
-            range.remove("EndingSequenceNumber");
-        }
+        let shards = answer["StreamDescription"]["Shards"].as_array_mut()?;
+        let ranges = shards.iter_mut().filter_map(|it| it["SequenceNumberRange"].as_object_mut());
+        ranges.filter_map(|range| range.remove("EndingSequenceNumber")).count() > 0
     } else {
-        answer["Records"].as_array_mut()?.retain(tells_of_a_change);
-    }
-    Some(answer.to_string().into())
+        let records = answer["Records"].as_array_mut()?;
+        let came = records.len();
+        records.retain(tells_of_a_change);
+        records.len() < came
+    };
+    is_other.then(|| answer.to_string().into())
 }
 
 /// Whether a record tells of a change, as far as its images show: a write that leaves an item as it was makes none (Developer Guide:
@@ -46,7 +46,9 @@ mod tests {
         let ended = shards(json!({ "StartingSequenceNumber": "1", "EndingSequenceNumber": "9" }));
         let open = shards(json!({ "StartingSequenceNumber": "1" }));
         assert_eq!(described("DescribeStream", &ended), open);
-        assert_eq!(describe("ListStreams", b"{}"), None);
+        for (operation, as_it_is) in [("DescribeStream", open), ("ListStreams", json!({}))] {
+            assert_eq!(describe(operation, as_it_is.to_string().as_bytes()), None, "{operation}");
+        }
     }
 
     #[test]

@@ -4,11 +4,13 @@ use std::collections::BTreeSet;
 
 use dynashard_keys::{ShardCount, ShardId, SortKey};
 
-use crate::decide::shard_count::nothing;
+use crate::decide::shard_count::{Cause, Evidence, decide, nothing};
 use crate::model::decision::{CountChange, Decision, Diagnosis, Figures};
 use crate::model::epochs::{Epoch, Epochs};
+use crate::model::ledger::Ledger;
 use crate::model::metadata::{CollectionMetadata, Phase};
 use crate::model::policy::{Access, Hindrance};
+use crate::model::reshard::Waits;
 use crate::model::settings::Settings;
 
 /// So many of the last writes tell where new items go: fewer may lie together by chance, and to go further back is to move more.
@@ -49,6 +51,26 @@ pub fn begins_behind(
         CountChange::Shrink(_) if epochs.shrinks_in_place() => None,
         CountChange::Grow(_) | CountChange::Shrink(_) => Some(BeginsBehind::NewestItems),
         CountChange::TurnRound(_) | CountChange::None => None,
+    }
+}
+
+/// What is to be done about an older epoch that an alarm has reported. The ledgers are those of all epochs, and tell too much of this
+/// one: about writes its report alone decides, and it doubles at most.
+pub(crate) fn decide_older(evidence: Evidence<'_>, settings: &Settings, waits: Waits) -> Decision {
+    let nothing = Ledger::default();
+    let is_of_writes = matches!(evidence.cause, Cause::Reported { access: Access::Write, .. });
+    let evidence = if is_of_writes {
+        Evidence { heat: &nothing, load: &nothing, ..evidence }
+    } else {
+        evidence
+    };
+    let decision = decide(evidence, settings, waits);
+    let doubled = ShardCount::new(evidence.metadata.number_of_shards.get().saturating_mul(2));
+    match (decision.action, doubled) {
+        (CountChange::Grow(to), Ok(doubled)) => {
+            Decision { action: CountChange::Grow(to.min(doubled)), ..decision }
+        }
+        _ => decision,
     }
 }
 

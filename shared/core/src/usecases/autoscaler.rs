@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-use dynashard_keys::{PartitionKey, ShardCount, ShardId};
+use dynashard_keys::{PartitionKey, ShardId};
 
-use crate::decide::epochs::{hot_epoch, is_merge_due};
+use crate::decide::epochs::{decide_older, hot_epoch, is_merge_due};
 use crate::decide::shard_count::{Cause, Evidence, decide, decide_shrink, is_look_due};
 use crate::model::decision::{CountChange, Decision, Diagnosis, Outcome};
 use crate::model::error::{Error, Kind};
@@ -199,20 +199,15 @@ impl<'a, W: HeatSource + HeatAlarms> AutoScaler<'a, W> {
         let (whole, now) = (&*known.metadata, self.directory.now().wall);
         let epoch = hot_epoch(whole, &heat.hot);
         let metadata = &whole.of_epoch(epoch);
-        // What is known of the load is that of all epochs, and says too much of an older one.
-        let nothing = Ledger::default();
-        let is_report = epoch.is_some() && access == Access::Write;
-        let (heat, load) = if is_report { (&nothing, &nothing) } else { (&heat_ledger, &load) };
-        let evidence = Evidence { metadata, heat, load, cause, now };
+        let evidence = Evidence { metadata, heat: &heat_ledger, load: &load, cause, now };
+        let decide = if epoch.is_some() { decide_older } else { decide };
         let mut decision =
             decide(evidence, self.directory.settings(), self.directory.lease().waits());
-        if let (Some(at), CountChange::Grow(to)) = (epoch, decision.action) {
-            let doubled = ShardCount::new(metadata.number_of_shards.get().saturating_mul(2));
-            decision.action = CountChange::Grow(doubled.map_or(to, |doubled| doubled.min(to)));
-            if !is_soon_moved(self.directory, whole, at, deadline).await {
-                decision.action = CountChange::None;
-                decision.hindrance = Some(Hindrance::TooLong);
-            }
+        if let (Some(at), CountChange::Grow(_)) = (epoch, decision.action)
+            && !is_soon_moved(self.directory, whole, at, deadline).await
+        {
+            decision.action = CountChange::None;
+            decision.hindrance = Some(Hindrance::TooLong);
         }
         let mode = self.directory.settings().scaling.mode;
         self.carry_out((whole, epoch), decision, mode, DecidedBy::Alarm, deadline).await

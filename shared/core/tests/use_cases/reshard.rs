@@ -1027,16 +1027,22 @@ fn regression_a_reshard_that_went_on_between_two_reads_was_called_damaged() {
     }
 }
 
-/// A scan took all of a slice's minute. A collection whose record was behind it in the stream got its
-/// new shards that much later.
-#[test]
-fn regression_a_long_scan_kept_other_collections_waiting() {
-    let world = World::with_mover(Settings { mover_wcu: 16, ..settings() });
-    world.lay_out(1, 1, Placement::Xxh64);
+/// [`names`] in so many shards, which take many slices to move.
+fn with_a_slow_mover(mover_wcu: u32, shards: u32) -> World {
+    let world = World::with_mover(Settings { mover_wcu, ..settings() });
+    world.lay_out(1, shards, Placement::Xxh64);
     world.clock.advance(Duration::from_mins(10));
     for name in names() {
         put(&world, &name, &name).expect("a put");
     }
+    world
+}
+
+/// A scan took all of a slice's minute. A collection whose record was behind it in the stream got its
+/// new shards that much later.
+#[test]
+fn regression_a_long_scan_kept_other_collections_waiting() {
+    let world = with_a_slow_mover(16, 1);
     scale(&world, 4).expect("it begins");
     let began = world.clock.now();
     assert_eq!(advance(&world, LONG), Ok(Advance::Yielded { failed: None }));
@@ -1126,12 +1132,7 @@ fn regression_an_item_in_the_way_of_a_move_was_not_named() {
 /// A slice that had asked for the next one failed as well, so that Lambda repeated it, and each time it asked again.
 #[test]
 fn regression_a_slice_beside_a_damaged_item_was_repeated_and_followed() {
-    let world = World::with_mover(Settings { mover_wcu: 5, ..settings() });
-    world.lay_out(1, 2, Placement::Xxh64);
-    world.clock.advance(Duration::from_mins(10));
-    for name in names() {
-        put(&world, &name, &name).expect("a put");
-    }
+    let world = with_a_slow_mover(5, 2);
     scale(&world, 8).expect("it begins");
     // One of the shard that is begun with.
     let moves = |name: &String| {

@@ -190,7 +190,8 @@ impl<'a> Merge<'a> {
         let capacity = self.asked.request.get(CAPACITY);
         let found = look(self.upstream, self.table, spots, capacity, deadline).await?;
         found.consumed.iter().for_each(|more| add(&mut self.consumed, more));
-        if found.newest > self.shards.generation().get() {
+        let known = self.shards.generation().get();
+        if found.generations.values().any(|generation| *generation > known) {
             self.table.requests().forget(&self.asked.partition);
             return Err(NoPage::Again);
         }

@@ -588,19 +588,29 @@ async fn a_query_tells_what_it_took_and_names_nothing_of_ours() {
     stack.database.shutdown().await;
 }
 
-#[tokio::test]
-async fn a_shard_that_dynamodb_refuses_to_read_for_a_moment_is_asked_again() {
+/// A table whose key `a` has two shards.
+async fn with_two_shards() -> Stack {
     let stack = Stack::start().await;
     let metadata =
         CollectionMetadata::stable(partition("a"), Placement::Xxh64, count(2), 1_700_000_000);
     // The first request pins the settings.
     stack.ask("GetItem", json!({ "TableName": MAIN, "Key": item("b", "1") })).await;
     stack.list(&metadata).await;
-    let empty = || Reply::new(200, json!({ "Items": [], "Count": 0, "ScannedCount": 0 }));
-    let throttled = || {
-        let kind = "com.amazonaws.dynamodb.v20120810#ProvisionedThroughputExceededException";
-        Reply::new(400, json!({ "__type": kind, "message": "too much" }))
-    };
+    stack
+}
+
+fn empty() -> Reply {
+    Reply::new(200, json!({ "Items": [], "Count": 0, "ScannedCount": 0 }))
+}
+
+fn throttled() -> Reply {
+    let kind = "com.amazonaws.dynamodb.v20120810#ProvisionedThroughputExceededException";
+    Reply::new(400, json!({ "__type": kind, "message": "too much" }))
+}
+
+#[tokio::test]
+async fn a_shard_that_dynamodb_refuses_to_read_for_a_moment_is_asked_again() {
+    let stack = with_two_shards().await;
     // The first query is judged by a request of its own.
     let replies = [empty(), empty(), empty(), throttled(), empty(), throttled(), empty()];
     let upstream = Canned::start(replies.into_iter().chain((0..40).map(|_| throttled()))).await;
@@ -621,16 +631,8 @@ async fn a_shard_that_dynamodb_refuses_to_read_for_a_moment_is_asked_again() {
 /// Nearly every query has other values, and is judged by one request more. If that was throttled, the page was.
 #[tokio::test]
 async fn regression_a_throttle_of_the_judgement_failed_the_query() {
-    let stack = Stack::start().await;
-    let metadata =
-        CollectionMetadata::stable(partition("a"), Placement::Xxh64, count(2), 1_700_000_000);
-    // The first request pins the settings.
-    stack.ask("GetItem", json!({ "TableName": MAIN, "Key": item("b", "1") })).await;
-    stack.list(&metadata).await;
-    let kind = "com.amazonaws.dynamodb.v20120810#ProvisionedThroughputExceededException";
-    let throttled = Reply::new(400, json!({ "__type": kind, "message": "too much" }));
-    let empty = || Reply::new(200, json!({ "Items": [], "Count": 0, "ScannedCount": 0 }));
-    let upstream = Canned::start([throttled].into_iter().chain((0..3).map(|_| empty()))).await;
+    let stack = with_two_shards().await;
+    let upstream = Canned::start([throttled()].into_iter().chain((0..3).map(|_| empty()))).await;
     let service = stack.in_front_of(&upstream.url);
     let query = json!({ "TableName": MAIN, "KeyConditionExpression": "pk = :p",
                         "ExpressionAttributeValues": { ":p": { "S": "a" } } });

@@ -317,7 +317,7 @@ impl Rebalancer {
     ) -> Result<StepOutcome, Error> {
         let changed = metadata.epochs.changing;
         let present = metadata.epochs.count_of(changed, metadata.number_of_shards);
-        // What this one changed may be no epoch of its own any more: the other count was not asked for its neighbours.
+        // What this one changed may be merged by now, and the other count was not asked for its neighbours.
         let is_merged = changed.is_none() && job.within != metadata.epochs.interval(None);
         let target = job.then.filter(|target| *target != present && !is_merged);
         let Some(target) = target else {
