@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+import tomllib
 import unittest
 import zipfile
 from pathlib import Path
@@ -20,9 +21,9 @@ import distribute
 
 VERSION = "1.2.3"
 URL = "https://example.com/v1.2.3"
-TARGETS = ["aarch64-unknown-linux-musl", "x86_64-pc-windows-msvc", "x86_64-unknown-linux-musl"]
 MACHINE = {"x86_64": "x86_64", "aarch64": "aarch64", "arm64": "aarch64"}[platform.machine()]
-OF_THIS_MACHINE = f"{MACHINE}-unknown-linux-musl"
+OF_THIS_MACHINE, WITH_GLIBC = f"{MACHINE}-unknown-linux-musl", f"{MACHINE}-unknown-linux-gnu"
+TARGETS = ["aarch64-unknown-linux-musl", "x86_64-pc-windows-msvc", "x86_64-unknown-linux-musl", WITH_GLIBC]
 
 # Says its version, and what lies beside it, as the command finds it.
 PROGRAM = """#!/bin/sh
@@ -80,12 +81,28 @@ class ADistribution(unittest.TestCase):
         self.assertEqual(sorted([*sums, "SHA256SUMS"]), self.names)
 
     def test_is_installed_from_an_archive(self):
-        with tempfile.TemporaryDirectory() as folder, tarfile.open(self.out / f"dynashard-{VERSION}-{OF_THIS_MACHINE}.tar.gz") as archive:
-            archive.extractall(folder, filter="data")
-            prefix = Path(folder) / f"dynashard-{VERSION}-{OF_THIS_MACHINE}"
-            self.assert_installed(prefix / "bin/dynashard")
-            for place in ("share/dynashard/template.yaml", "share/man/man1/dynashard.1", *distribute.COMPLETIONS.values()):
-                self.assertTrue((prefix / place).is_file(), place)
+        for name in (f"dynashard-{VERSION}-{target}" for target in (OF_THIS_MACHINE, WITH_GLIBC)):
+            with tempfile.TemporaryDirectory() as folder, tarfile.open(self.out / f"{name}.tar.gz") as archive:
+                archive.extractall(folder, filter="data")
+                prefix = Path(folder) / name
+                self.assert_installed(prefix / "bin/dynashard")
+                for place in ("share/dynashard/template.yaml", "share/man/man1/dynashard.1", *distribute.COMPLETIONS.values()):
+                    self.assertTrue((prefix / place).is_file(), place)
+
+    def test_has_the_program_where_cargo_binstall_looks_for_it(self):
+        told = tomllib.loads((distribute.ROOT / "cli/Cargo.toml").read_text())["package"]["metadata"]["binstall"]
+        for target in TARGETS:
+            is_windows = distribute.is_windows(target)
+            suffix = ".zip" if told.get("overrides", {}).get(target, told)["pkg-fmt"] == "zip" else ".tar.gz"
+            values = {"{ repo }": "REPO", "{ version }": VERSION, "{ target }": target, "{ bin }": "dynashard",
+                      "{ binary-ext }": ".exe" if is_windows else "", "{ archive-suffix }": suffix}
+            url, place = told["pkg-url"], told["bin-dir"]
+            for name, value in values.items():
+                url, place = url.replace(name, value), place.replace(name, value)
+            archive = self.out / url.removeprefix(f"REPO/releases/download/v{VERSION}/")
+            opened = zipfile.ZipFile(archive) if is_windows else tarfile.open(archive)
+            with opened:
+                self.assertIn(place, opened.namelist() if is_windows else opened.getnames())
 
     def test_holds_what_windows_calls_programs(self):
         places = ["bin/dynashard.exe", *(f"share/dynashard/functions/{name}.exe" for name in distribute.FUNCTIONS), "share/dynashard/template.yaml"]
@@ -117,12 +134,13 @@ class ADistribution(unittest.TestCase):
 
     def test_has_a_formula_of_what_the_archives_are(self):
         text = (self.out / "dynashard.rb").read_text()
-        for target in (target for target in TARGETS if not distribute.is_windows(target)):
+        for target in (target for target in TARGETS if target.endswith("-musl")):
             name = f"dynashard-{VERSION}-{target}.tar.gz"
             digest = hashlib.sha256((self.out / name).read_bytes()).hexdigest()
             self.assertIn(f'url "{URL}/{name}"\n      sha256 "{digest}"', text)
         self.assertNotIn("on_macos", text)
         self.assertNotIn("windows", text)
+        self.assertNotIn("-gnu", text)
 
     def test_has_an_image_whose_digests_are_right(self):
         with tarfile.open(self.out / f"dynashard-{VERSION}-oci.tar") as archive:

@@ -13,9 +13,9 @@ pub(crate) const EXAMPLES: &str = "\
 Where no flag says it, DYNASHARD_TABLES, DYNASHARD_LISTEN_PORT, DYNASHARD_UPSTREAM, DYNASHARD_GROWTH and DYNASHARD_HOLD_SECS do.
 
 Examples:
-  dynashard serve --tables orders:orders-metadata
-  dynashard serve --upstream http://127.0.0.1:8000 --tables MainTable:MetadataTable --port 0
-  dynashard serve --tables orders:orders-metadata --auth keys --keys users.json --address 0.0.0.0
+  dynashard serve --tables orders
+  dynashard serve --upstream http://127.0.0.1:8000 --tables MainTable --port 0
+  dynashard serve --tables orders --auth keys --keys users.json --address 0.0.0.0
   dynashard serve --probe ready
   AWS_ENDPOINT_URL_DYNAMODB=http://127.0.0.1:8017 python3 app.py";
 

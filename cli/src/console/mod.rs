@@ -61,7 +61,7 @@ Exit status: 0 after Ctrl-C or SIGTERM; 1 if the page cannot be served, and a li
 Examples:
   dynashard console --stack-name dynashard
   dynashard console --stack-name dynashard --profile operator --allow-changes
-  dynashard console --endpoint-url http://127.0.0.1:8000 --cloudwatch-url http://127.0.0.1:9002 --main-table MainTable --metadata-table MetadataTable";
+  dynashard console --endpoint-url http://127.0.0.1:8000 --cloudwatch-url http://127.0.0.1:9002 --main-table MainTable";
 
 pub(crate) async fn run(args: ConsoleArgs) -> Result<(), crate::Failure> {
     let mut signals = TerminationSignals::watch()?;

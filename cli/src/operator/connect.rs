@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use dynashard_api::settings::{ConfigError, settings_from_variables};
 use dynashard_aws::DynamoRecordStore;
-use dynashard_aws_operator::{Caller, Inspector, MeasuredTables, Operator, Stack, Unseen};
+use dynashard_aws_operator::{
+    Caller, Inspector, MeasuredTables, Operator, PinnedError, Stack, Unseen,
+};
 use dynashard_core::{
     Code, Deadline, Directory, Error, GrowKeys, Pinned, Reader, ScalingMode, ScalingPolicy,
     Settings, TableSchema, Waits, Writer,
@@ -34,9 +36,8 @@ pub(crate) struct ConnectArgs {
     /// The table of the items, instead of --stack-name. Under `dynashard local` it is `MainTable`.
     #[arg(long, value_name = "NAME", required_unless_present = "stack_name")]
     main_table: Option<String>,
-    /// The table of the metadata, instead of --stack-name. Under `dynashard local` it is
-    /// `MetadataTable`.
-    #[arg(long, value_name = "NAME", required_unless_present = "stack_name")]
+    /// The table of the metadata. A main table that a stack has served says itself which that is.
+    #[arg(long, value_name = "NAME", requires = "main_table")]
     metadata_table: Option<String>,
     #[command(flatten)]
     pub(super) caller: CallerArgs,
@@ -139,18 +140,18 @@ impl ConnectArgs {
         })
     }
 
-    /// Finds the tables, without a request to DynamoDB.
+    /// Finds the tables, without a request to DynamoDB if both are named.
     pub(super) async fn locate(&self) -> Result<Place, Failure> {
         let operator = self.caller.connect().await?;
         let Some(stack_name) = &self.stack_name else {
-            return Ok(Place {
-                operator,
-                // The parser sees to it that both are given.
-                main_table: self.main_table.clone().unwrap_or_default(),
-                metadata_table: self.metadata_table.clone().unwrap_or_default(),
-                stack: None,
-                settings: self.parameters.settings()?,
-            });
+            // The parser sees to it that this one is given.
+            let main_table = self.main_table.clone().unwrap_or_default();
+            let metadata_table = match &self.metadata_table {
+                Some(named) => named.clone(),
+                None => metadata_table_of(&operator, &main_table).await?,
+            };
+            let settings = self.parameters.settings()?;
+            return Ok(Place { operator, main_table, metadata_table, stack: None, settings });
         };
         let stack = Stack::find(&operator, stack_name).await?;
         let table = |logical_id: &str| {
@@ -184,6 +185,18 @@ impl ConnectArgs {
     /// `RequestLifetimeSecs` as the flag has it.
     pub(super) fn request_lifetime_secs(&self) -> Option<u64> {
         self.parameters.request_lifetime_secs
+    }
+}
+
+/// The metadata table that a main table says to be its own.
+async fn metadata_table_of(operator: &Operator, main_table: &str) -> Result<String, Failure> {
+    match Inspector::of(operator).metadata_table_of(main_table).await {
+        Ok(Some(found)) => Ok(found),
+        Ok(None) => Err(Failure::connection(format!(
+            "no stack has served the table {main_table} yet, so it does not say its metadata table: name --metadata-table"
+        ))),
+        Err(PinnedError::Refused(error)) => Err(error.into()),
+        Err(error) => Err(Failure::connection(error.to_string())),
     }
 }
 

@@ -16,9 +16,9 @@ pub(crate) struct UseArgs {
     #[arg(long, value_name = "NAME", conflicts_with_all = ["main_table", "metadata_table"])]
     stack_name: Option<String>,
     /// The table of the items, instead of --stack-name.
-    #[arg(long, value_name = "NAME", requires = "metadata_table")]
+    #[arg(long, value_name = "NAME")]
     main_table: Option<String>,
-    /// The table of the metadata, instead of --stack-name.
+    /// The table of the metadata. A main table that a stack has served says itself which that is.
     #[arg(long, value_name = "NAME", requires = "main_table")]
     metadata_table: Option<String>,
     /// Forget what was kept.
@@ -43,7 +43,7 @@ Exit status: 0 if it is kept, forgotten or shown; 1 if the stack is not there, o
 
 Examples:
   dynashard use --stack-name dynashard --region eu-west-1
-  dynashard use --main-table MainTable --metadata-table MetadataTable --endpoint-url http://127.0.0.1:8000
+  dynashard use --main-table MainTable --endpoint-url http://127.0.0.1:8000
   dynashard use
   dynashard use --forget";
 
@@ -63,8 +63,7 @@ async fn keep(args: &UseArgs, output: &mut Output) -> Result<(), Failure> {
     let UseArgs { stack_name, main_table, metadata_table, caller, .. } = args;
     if stack_name.is_none() && main_table.is_none() {
         if caller.context() != Context::default() {
-            let why =
-                "name what commands are about: --stack-name, or --main-table and --metadata-table";
+            let why = "name what commands are about: --stack-name or --main-table";
             return Err(Failure::bad_argument(why));
         }
         let kept = Context::kept().map_err(|error| unkept(&error))?;

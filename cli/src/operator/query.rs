@@ -93,7 +93,7 @@ Examples:
   dynashard query --stack-name dynashard --pk EWR --all --strategy parallel | jq -c 'select(.dest == \"ORD\")'
   dynashard query --stack-name dynashard --index by-country --pk DE --order desc --limit 10
   dynashard query --series flights --pk EWR --order desc --limit 10
-  dynashard query --endpoint-url http://127.0.0.1:8000 --main-table MainTable --metadata-table MetadataTable --pk EWR";
+  dynashard query --endpoint-url http://127.0.0.1:8000 --main-table MainTable --pk EWR";
 
 pub(crate) async fn run(args: QueryArgs) -> ExitCode {
     let mut progress = Progress::default();

@@ -91,7 +91,7 @@ Examples:
   dynashard scale --stack-name dynashard --pk EWR --shards 16 --rate 200
   dynashard scale --stack-name dynashard --pk EWR --shards 16 --from 2026-11-28
   dynashard scale --stack-name dynashard --pk EWR --shards 4 --no-wait --json
-  dynashard scale --endpoint-url http://127.0.0.1:8000 --main-table MainTable --metadata-table MetadataTable --pk EWR --shards 2";
+  dynashard scale --endpoint-url http://127.0.0.1:8000 --main-table MainTable --pk EWR --shards 2";
 
 impl ExtentArgs {
     /// What of the collection is to get the count.

@@ -73,7 +73,7 @@ API; 130 after Ctrl-C.
 Examples:
   dynashard settings --stack-name dynashard
   dynashard settings --stack-name dynashard --set SignatureAgeSecs=270 --set RequestLifetimeSecs=120 --verified
-  dynashard settings --main-table MainTable --metadata-table MetadataTable --set LeaseSecs=10 --deployed";
+  dynashard settings --main-table MainTable --set LeaseSecs=10 --deployed";
 
 pub(crate) async fn run(args: SettingsArgs) -> ExitCode {
     let mut output = Output::of(args.form, args.json);

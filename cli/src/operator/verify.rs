@@ -91,7 +91,7 @@ Examples:
   dynashard verify --stack-name dynashard --pk EWR
   dynashard verify --stack-name dynashard --all --repair --read-units 500
   dynashard verify --stack-name dynashard --all --json | jq 'select(.event == \"finding\")'
-  dynashard verify --endpoint-url http://127.0.0.1:8000 --main-table MainTable --metadata-table MetadataTable --all";
+  dynashard verify --endpoint-url http://127.0.0.1:8000 --main-table MainTable --all";
 
 pub(crate) async fn run(args: VerifyArgs) -> ExitCode {
     let mut output = Output::of(args.form, args.json);

@@ -96,7 +96,7 @@ fn a_function_finds_its_tables_beside_it_and_the_environment_ends_in_order() {
         .env("AWS_SECRET_ACCESS_KEY", "local")
         .env("AWS_ENDPOINT_URL_DYNAMODB", format!("http://127.0.0.1:{port}"))
         .env("DYNASHARD_LISTEN_PORT", port.to_string())
-        .env("DYNASHARD_TABLES", "MainTable:MetadataTable")
+        .env("DYNASHARD_TABLES", "MainTable")
         .env("DYNASHARD_UPSTREAM", &stack.dynamodb)
         .stdout(Stdio::inherit());
     let mut running = extension.spawn().expect("the extension starts");

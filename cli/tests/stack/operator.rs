@@ -326,7 +326,8 @@ fn commands_are_about_what_was_kept_unless_they_are_told_otherwise() {
     let none = said(&["reshards"], &[]);
     assert_eq!(none.status, 2, "{none:?}");
     assert!(none.stderr.contains("dynashard use"), "{none:?}");
-    let tables = ["--main-table", "MainTable", "--metadata-table", "MetadataTable"];
+    // The main table says which the other one is.
+    let tables = ["--main-table", "MainTable"];
     let endpoint = ["--endpoint-url", &stack.dynamodb];
     let kept = said(&[&["use"], &tables[..], &endpoint].concat(), &[]);
     assert_eq!(kept.status, 0, "{kept:?}");
@@ -412,9 +413,9 @@ fn tables_that_cannot_be_reached_are_reported_in_one_line() {
     let ran = verify(&[&tables[..], &["--endpoint-url", &nobody, "--json"]].concat());
     assert_eq!((ran.status, &ran.last()["failed"]), (2, &json!(1)), "{ran:?}");
     assert_eq!(ran.last()["clean"], json!(false), "{ran:?}");
-    let usage = verify(&["--main-table", "MainTable"]);
+    let usage = verify(&["--metadata-table", "MetadataTable"]);
     assert_eq!(usage.status, 2);
-    assert!(usage.stderr.contains("--metadata-table"), "{usage:?}");
+    assert!(usage.stderr.contains("--main-table"), "{usage:?}");
 }
 
 /// It died by the signal, without a word.

@@ -91,8 +91,7 @@ async fn run(
 async fn started(variable: impl Fn(&str) -> Option<String>) -> Result<Endpoint, Failure> {
     let told = |name: &str| variable(name).filter(|value| !value.is_empty());
     // Without it every write would pass around the guard, and nobody would notice.
-    told("DYNASHARD_TABLES")
-        .ok_or("DYNASHARD_TABLES names no table: set it, as in orders:orders-metadata")?;
+    told("DYNASHARD_TABLES").ok_or("DYNASHARD_TABLES names no table: set it, as in orders")?;
     let words = VARIABLES
         .into_iter()
         .filter_map(|(flag, name)| Some(OsString::from(format!("{flag}={}", told(name)?))));

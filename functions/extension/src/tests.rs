@@ -83,9 +83,9 @@ async fn it_registers_by_the_name_of_its_file_and_ends_when_lambda_says_so() {
 #[tokio::test]
 async fn an_endpoint_that_cannot_serve_fails_the_start_and_says_why() {
     for (told, says) in [
-        (&[("DYNASHARD_TABLES", "orders")][..], "orders:orders-metadata"),
+        (&[("DYNASHARD_TABLES", "orders:")][..], "orders:orders-metadata"),
         (&[("DYNASHARD_TABLES", "")], "names no table"),
-        (&[("DYNASHARD_TABLE", "orders:orders-metadata")], "names no table"),
+        (&[("DYNASHARD_TABLE", "orders")], "names no table"),
     ] {
         let (server, mut asked, _say) = lambda().await;
         let ended = run(&server, "dynashard", variables(told)).await;

@@ -9,13 +9,15 @@ use aws_sdk_dynamodb::types::{
     LocalSecondaryIndexDescription, PointInTimeRecoveryStatus, ProjectionType, ReplicaDescription,
     StreamViewType, TableDescription, TableStatus, TimeToLiveStatus, VectorIndexDescription,
 };
-use dynashard_core::TableSchema;
+use dynashard_core::{Owner, TableSchema};
 use dynashard_keys::{RESERVED_PREFIX, Separator, SortKeyType};
 use thiserror::Error;
 
 use crate::operator::{ConnectError, Operator};
+use crate::pinned::PinnedError;
 use dynashard_aws::capacity::{provisioned, units};
 use dynashard_aws::error::{causes, is_without_answer, service_error};
+use dynashard_aws::owner;
 
 /// A table as `DescribeTable` has it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -137,8 +139,24 @@ pub fn schema_of(
     metadata: (&str, &TableState),
     separator: Separator,
 ) -> Result<TableSchema, ConnectError> {
-    let ((main_table, main), (metadata_table, metadata)) = (main, metadata);
-    let wrong = |table: &str, what: &str| ConnectError(format!("table {table} {what}"));
+    let schema = schema_of_main(main, separator)?;
+    let ((main_table, _), (metadata_table, metadata)) = (main, metadata);
+    if metadata.sort_key.is_some() {
+        return Err(wrong(metadata_table, "has a sort key, so it is not a metadata table"));
+    }
+    let name = &schema.partition_key_name;
+    if metadata.partition_key.as_ref().is_none_or(|key| key.name != *name) {
+        let what = format!("does not have the partition key {name:?} of {main_table}");
+        return Err(wrong(metadata_table, &what));
+    }
+    Ok(schema)
+}
+
+/// As [`schema_of`], of a main table whose metadata table is not known.
+pub(crate) fn schema_of_main(
+    (main_table, main): (&str, &TableState),
+    separator: Separator,
+) -> Result<TableSchema, ConnectError> {
     let partition_key =
         main.partition_key.as_ref().ok_or_else(|| wrong(main_table, "has no partition key"))?;
     let sort_key = main
@@ -148,20 +166,12 @@ pub fn schema_of(
     if partition_key.letter != "S" {
         return Err(wrong(main_table, "has a partition key that is not a string"));
     }
-    if metadata.sort_key.is_some() {
-        return Err(wrong(metadata_table, "has a sort key, so it is not a metadata table"));
-    }
-    let name = &partition_key.name;
-    if metadata.partition_key.as_ref().is_none_or(|key| key.name != *name) {
-        let what = format!("does not have the partition key {name:?} of {main_table}");
-        return Err(wrong(metadata_table, &what));
-    }
     let sort_key_type = sort_key
         .letter
         .parse::<SortKeyType>()
         .map_err(|_| wrong(main_table, "has a sort key that is neither a string nor a number"))?;
     let schema = TableSchema {
-        partition_key_name: name.clone(),
+        partition_key_name: partition_key.name.clone(),
         sort_key_name: sort_key.name.clone(),
         sort_key_type,
         separator,
@@ -170,6 +180,10 @@ pub fn schema_of(
         .check()
         .map_err(|e| wrong(main_table, &format!("cannot be the main table: {}", e.message())))?;
     Ok(schema)
+}
+
+fn wrong(table: &str, what: &str) -> ConnectError {
+    ConnectError(format!("table {table} {what}"))
 }
 
 /// Looks at tables with an operator's credentials.
@@ -191,13 +205,29 @@ impl Inspector {
         metadata_table: &str,
         separator: Separator,
     ) -> Result<TableSchema, ConnectError> {
-        let describe = async |table: &str| {
-            self.table(table)
-                .await
-                .map_err(|e| ConnectError(format!("DescribeTable of table {table}: {e}")))
-        };
-        let (main, metadata) = (describe(main_table).await?, describe(metadata_table).await?);
+        let (main, metadata) =
+            (self.described(main_table).await?, self.described(metadata_table).await?);
         schema_of((main_table, &main), (metadata_table, &metadata), separator)
+    }
+
+    /// The metadata table of the stack that serves a main table, as that names it; `None` if no stack has served it yet. Takes the
+    /// permissions `dynamodb:DescribeTable` and `dynamodb:GetItem`.
+    pub async fn metadata_table_of(&self, main_table: &str) -> Result<Option<String>, PinnedError> {
+        let main = self.described(main_table).await?;
+        Ok(self.owner_of((main_table, &main)).await?.map(|owner| owner.metadata_table))
+    }
+
+    pub(crate) async fn owner_of(
+        &self,
+        main: (&str, &TableState),
+    ) -> Result<Option<Owner>, PinnedError> {
+        let schema = schema_of_main(main, Separator::default())?;
+        Ok(owner::read(&self.client, main.0, &schema).await?)
+    }
+
+    pub(crate) async fn described(&self, table: &str) -> Result<TableState, ConnectError> {
+        let found = self.table(table).await;
+        found.map_err(|error| ConnectError(format!("DescribeTable of table {table}: {error}")))
     }
 
     /// What DynamoDB says of a table. Takes the permission `dynamodb:DescribeTable`.

@@ -27,7 +27,7 @@ pub use inspection::{
     IndexState, Inspector, KeyAttribute, TableState, TrialRead, Unseen, schema_of,
 };
 pub use operator::{Caller, ConnectError, Operator, is_on_this_machine};
-pub use pinned::PinnedError;
+pub use pinned::{PinnedError, StackTables};
 pub use plain::{Stripped, owner, release, strip};
 pub use raw::{RawAnswer, RawClient, RawError, RawRequest};
 pub use read_meter::ReadMeter;

@@ -2,11 +2,13 @@
 
 use std::time::Duration;
 
+use dynashard_core::ports::StoreError;
 use dynashard_core::{Deadline, Error, ScalingMode, ScalingPolicy, Settings, StackPolicy};
 use dynashard_keys::Separator;
+use futures_util::future::join;
 use thiserror::Error as ThisError;
 
-use crate::inspection::{Inspector, Unseen};
+use crate::inspection::{Inspector, Unseen, schema_of, schema_of_main};
 use crate::operator::{ConnectError, Operator};
 
 /// Why the settings of a stack are not known.
@@ -29,30 +31,61 @@ impl From<ConnectError> for PinnedError {
     }
 }
 
+impl From<StoreError> for PinnedError {
+    fn from(error: StoreError) -> Self {
+        Self::Refused(error.into())
+    }
+}
+
+/// The tables of a stack, and by what a program works on them.
+#[derive(Debug, Clone)]
+pub struct StackTables {
+    /// The table of the metadata.
+    pub metadata_table: String,
+    /// What the stack has pinned, with the keys and the TTL attribute that the tables have. Its own scaling is off: what such a
+    /// program sees of throttles begins no growth.
+    pub settings: Settings,
+    /// What the stack decides by, if its functions have told. They do within a minute.
+    pub policy: Option<StackPolicy>,
+}
+
 impl Operator {
-    /// The settings that the stack of these tables has pinned, with the keys and the TTL attribute that the tables have. Its own scaling
-    /// is off: what such a program sees of throttles begins no growth.
+    /// The stack of a main table, which says its metadata table itself unless that is named. What does not stand on one another
+    /// is asked at once: an extension of Lambda starts before the first event of its environment.
     ///
     /// # Errors
     /// A table is not there, or no function of the stack has run yet.
-    pub async fn pinned_settings(
+    pub async fn stack_tables(
         &self,
         main_table: &str,
-        metadata_table: &str,
+        metadata_table: Option<&str>,
         within: Duration,
-    ) -> Result<Settings, PinnedError> {
+    ) -> Result<StackTables, PinnedError> {
         let inspector = Inspector::of(self);
-        let schema = inspector.schema(main_table, metadata_table, Separator::default()).await?;
+        let described = inspector.described(main_table);
+        let (main, ttl_attribute) = join(described, inspector.ttl_attribute(main_table)).await;
+        let main = (main_table, &main?);
+        let metadata_table = match metadata_table {
+            Some(named) => named.to_owned(),
+            // A stack pins its settings, and then claims its main table.
+            None => {
+                inspector.owner_of(main).await?.ok_or(PinnedError::NothingPinned)?.metadata_table
+            }
+        };
+        let schema = schema_of_main(main, Separator::default())?;
         let mut settings = Settings { schema, ..Settings::default() };
         settings.scaling = ScalingPolicy { mode: ScalingMode::Off, ..settings.scaling };
-        let unpinned = self.directory(main_table, metadata_table, settings.clone());
-        let pinned = unpinned.pinned().read(Deadline::after(unpinned.now(), within)).await;
-        let pinned = pinned.map_err(PinnedError::Refused)?.ok_or(PinnedError::NothingPinned)?;
+        let unpinned = self.directory(main_table, &metadata_table, settings.clone());
+        let told = unpinned.pinned().read_with_policy(Deadline::after(unpinned.now(), within));
+        let (metadata, told) = join(inspector.described(&metadata_table), told).await;
+        schema_of(main, (&metadata_table, &metadata?), Separator::default())?;
+        let (pinned, policy) =
+            told.map_err(PinnedError::Refused)?.ok_or(PinnedError::NothingPinned)?;
         settings.schema.separator = pinned.schema.separator;
         settings.lease_term = pinned.lease_term.newest();
         settings.request_lifetime = pinned.request_lifetime.newest();
         // An item that expires is put in another way while items move.
-        settings.ttl_attribute = match inspector.ttl_attribute(main_table).await {
+        settings.ttl_attribute = match ttl_attribute {
             Ok(attribute) => attribute,
             Err(Unseen::NotSupported) => None,
             Err(why) => {
@@ -60,7 +93,7 @@ impl Operator {
                 return Err(PinnedError::Unseen(why));
             }
         };
-        Ok(settings)
+        Ok(StackTables { metadata_table, settings, policy })
     }
 
     /// What the stack of these tables decides by, if its functions have told. They do within a minute.

@@ -456,8 +456,9 @@ impl ItemStore for DynamoItemStore {
             .put_item()
             .table_name(&self.table)
             .set_item(Some(owner::encode(owner, &self.schema)))
-            .condition_expression("attribute_not_exists(#pk)")
-            .expression_attribute_names("#pk", &self.schema.partition_key_name);
+            .condition_expression("attribute_not_exists(#owner) OR #owner = :owner")
+            .expression_attribute_names("#owner", owner::OWNER_ID)
+            .expression_attribute_values(":owner", AttributeValue::S(owner.stack_id.clone()));
         put.send().await.map(drop).map_err(|e| match of_write(&e) {
             Refused::Condition(_) | Refused::Cancelled(_) => {
                 StoreError::ConditionFailed { existing: None }

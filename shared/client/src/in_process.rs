@@ -63,7 +63,8 @@ impl InProcess {
         metadata_table: &str,
     ) -> Result<Self, ClientError> {
         let operator = Operator::connect(caller).await?;
-        let settings = operator.pinned_settings(main_table, metadata_table, TIMEOUT).await?;
+        let tables = operator.stack_tables(main_table, Some(metadata_table), TIMEOUT).await?;
+        let settings = tables.settings;
         let found = Self::new(|| operator.directory(main_table, metadata_table, settings.clone()));
         let [main_table, metadata_table] = [main_table, metadata_table].map(str::to_owned);
         Ok(Self { stack: Some(Stack { operator, main_table, metadata_table, settings }), ..found })

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use dynashard_aws_operator::{Caller, Operator, PinnedError, RawClient};
+use dynashard_aws_operator::{Caller, Operator, PinnedError, RawClient, StackTables};
 use dynashard_core::{ScalingPolicy, Settings, StackPolicy};
 use dynashard_endpoint::{Access, ManagedTable, Server, Service, ServiceOptions, User};
 use tokio::net::TcpListener;
@@ -41,9 +41,10 @@ pub struct ServeArgs {
     /// `AWS_ENDPOINT_URL_DYNAMODB` do not count: they are for the application, and name this endpoint.
     #[arg(long, value_name = "URL")]
     upstream: Option<String>,
-    /// The tables that dynashard manages, each with the table of its metadata. Every other table is passed through.
-    #[arg(long, value_name = "MAIN:METADATA", value_delimiter = ',', value_parser = parse_tables)]
-    tables: Vec<(String, String)>,
+    /// The tables that dynashard manages, each with the table of its metadata if it does not say itself which that is: it does once
+    /// a stack has served it. Every other table is passed through.
+    #[arg(long, value_name = "MAIN[:METADATA]", value_delimiter = ',', value_parser = parse_tables)]
+    tables: Vec<(String, Option<String>)>,
     /// Who may ask: every program of this machine, or whoever signs with a key of --keys.
     #[arg(long, value_enum, value_name = "WHO", default_value_t = Auth::None, requires_if("keys", "keys"))]
     auth: Auth,
@@ -93,12 +94,13 @@ enum Growth {
     Report,
 }
 
-fn parse_tables(text: &str) -> Result<(String, String), String> {
+fn parse_tables(text: &str) -> Result<(String, Option<String>), String> {
     match text.split_once(':') {
+        None if !text.is_empty() => Ok((text.to_owned(), None)),
         Some((main, metadata)) if !main.is_empty() && !metadata.is_empty() && main != metadata => {
-            Ok((main.to_owned(), metadata.to_owned()))
+            Ok((main.to_owned(), Some(metadata.to_owned())))
         }
-        _ => Err("it is the table and the table of its metadata, as in orders:orders-metadata"
+        _ => Err("it is the table, and the table of its metadata if it is to be named, as in orders or orders:orders-metadata"
             .to_owned()),
     }
 }
@@ -197,9 +199,9 @@ async fn connect(args: &ServeArgs, say: Say) -> Result<Service, Failure> {
     let operator = Operator::connect(&caller).await?;
     let mut tables = Vec::new();
     for (main, metadata) in &args.tables {
-        let settings = Box::pin(settings_of(&operator, main, metadata, say)).await?;
-        let policy = operator.stack_policy(main, metadata, &settings, LOOK_TIME).await;
-        let policy = policy.map_err(|error| format!("the table {main}: {error}"))?;
+        let found = Box::pin(until_pinned(&operator, main, metadata.as_deref(), say)).await;
+        let StackTables { metadata_table, settings, policy } =
+            found.map_err(|why| format!("the table {main}: {why}"))?;
         if policy.is_none() && args.growth == Growth::Decide {
             say(&format!(
                 "the stack of {main} has not told by what it decides, so its alarm alone begins growth: its ScaleFunction \
@@ -208,13 +210,13 @@ async fn connect(args: &ServeArgs, say: Say) -> Result<Service, Failure> {
         }
         let directory = {
             let (operator, growth) = (operator.clone(), args.growth);
-            let (main, metadata) = (main.clone(), metadata.clone());
+            let (main, metadata) = (main.clone(), metadata_table.clone());
             move |policy| {
                 let settings = with_growth(settings.clone(), policy, growth);
                 operator.directory(&main, &metadata, settings)
             }
         };
-        let table = ManagedTable::new(&operator, main, metadata, directory(policy.clone()));
+        let table = ManagedTable::new(&operator, main, &metadata_table, directory(policy.clone()));
         tables.push(table.following(policy, move |policy| directory(Some(policy))));
     }
     let options = ServiceOptions { hold: Duration::from_secs(args.hold_secs) };
@@ -230,17 +232,16 @@ fn with_growth(settings: Settings, policy: Option<StackPolicy>, growth: Growth) 
     policy.applied_to(settings)
 }
 
-/// The settings of a managed table, once a function of its stack has pinned them.
-async fn settings_of(
+/// What is known of a managed table, once a function of its stack has pinned its settings.
+async fn until_pinned(
     operator: &Operator,
     main: &str,
-    metadata: &str,
+    metadata: Option<&str>,
     say: Say,
-) -> Result<Settings, Failure> {
+) -> Result<StackTables, PinnedError> {
     let mut has_said = false;
     loop {
-        match operator.pinned_settings(main, metadata, LOOK_TIME).await {
-            Ok(settings) => return Ok(settings),
+        match operator.stack_tables(main, metadata, LOOK_TIME).await {
             Err(PinnedError::NothingPinned) => {
                 if !has_said {
                     say(&format!(
@@ -250,7 +251,7 @@ async fn settings_of(
                 }
                 tokio::time::sleep(LOOK_AGAIN).await;
             }
-            Err(error) => return Err(format!("the table {main}: {error}").into()),
+            found => return found,
         }
     }
 }

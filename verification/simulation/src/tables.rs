@@ -378,7 +378,7 @@ impl Tables {
     }
 
     pub(crate) fn claim(&mut self, owner: &Owner) -> Result<(), StoreError> {
-        if self.owner.is_some() {
+        if self.owner.as_ref().is_some_and(|existing| existing.stack_id != owner.stack_id) {
             return Err(StoreError::ConditionFailed { existing: None });
         }
         self.owner = Some(owner.clone());

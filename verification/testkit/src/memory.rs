@@ -724,7 +724,7 @@ impl ItemStore for MemoryStore {
 
     async fn claim(&self, owner: &Owner) -> Result<(), StoreError> {
         let existing = &mut self.lock().owner;
-        if existing.is_some() {
+        if existing.as_ref().is_some_and(|existing| existing.stack_id != owner.stack_id) {
             return Err(StoreError::ConditionFailed { existing: None });
         }
         *existing = Some(owner.clone());

@@ -78,7 +78,7 @@ Examples:
   dynashard decisions --stack-name dynashard
   dynashard decisions --stack-name dynashard --pk EWR --since 6h
   dynashard decisions --stack-name dynashard --json | jq '.decisions[] | select(.diagnosis == \"hot_item\") | .pk'
-  dynashard decisions --endpoint-url http://127.0.0.1:8000 --main-table MainTable --metadata-table MetadataTable --follow";
+  dynashard decisions --endpoint-url http://127.0.0.1:8000 --main-table MainTable --follow";
 
 pub(crate) async fn run(args: DecisionsArgs) -> ExitCode {
     let mut output = Output::of(args.form, args.json);

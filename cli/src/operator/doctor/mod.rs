@@ -67,7 +67,7 @@ without a problem, the signature window could not be measured; 130 after Ctrl-C.
 Examples:
   dynashard doctor --stack-name dynashard
   dynashard doctor --stack-name dynashard --connections 32 --json | jq .signature_window
-  dynashard doctor --endpoint-url http://127.0.0.1:8000 --main-table MainTable --metadata-table MetadataTable";
+  dynashard doctor --endpoint-url http://127.0.0.1:8000 --main-table MainTable";
 
 pub(crate) async fn run(args: DoctorArgs) -> ExitCode {
     let mut output = Output::of(args.form, args.json);

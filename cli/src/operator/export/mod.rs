@@ -76,7 +76,7 @@ Examples:
   dynashard export --stack-name dynashard --pk EWR > ewr.jsonl
   dynashard export --stack-name dynashard --pk EWR --pk JFK --format csv --output flights.csv
   dynashard export --stack-name dynashard --all --format dynamodb-json --gzip --output all.json.gz
-  dynashard export --endpoint-url http://127.0.0.1:8000 --main-table MainTable --metadata-table MetadataTable --all";
+  dynashard export --endpoint-url http://127.0.0.1:8000 --main-table MainTable --all";
 
 pub(crate) async fn run(args: ExportArgs) -> ExitCode {
     let mut progress = Progress::default();

@@ -94,7 +94,7 @@ Examples:
   dynashard import flights.csv --pk origin --sk departure --number-columns flight,distance --stack-name dynashard
   dynashard import AWSDynamoDB/01234567890123-abcdef --stack-name dynashard --refused refused.jsonl --skip-refused
   dynashard import --from-table old-flights --state old-flights.state --read-units 500 --stack-name dynashard
-  dynashard import flights.jsonl --endpoint-url http://127.0.0.1:8000 --main-table MainTable --metadata-table MetadataTable";
+  dynashard import flights.jsonl --endpoint-url http://127.0.0.1:8000 --main-table MainTable";
 
 #[cfg(test)]
 mod tests {

@@ -61,7 +61,8 @@ pub trait ItemStore: Send + Sync {
     /// A strongly consistent `GetItem` of the item that names the owner of the table.
     async fn owner(&self) -> Result<Option<Owner>, StoreError>;
 
-    /// `PutItem` of this item where there is none. [`StoreError::ConditionFailed`] where there is one.
+    /// `PutItem` of this item where there is none, or one of the same stack. [`StoreError::ConditionFailed`] where there is another
+    /// one.
     async fn claim(&self, owner: &Owner) -> Result<(), StoreError>;
 
     /// Whether DynamoDB still takes a write that carries this date, in epoch seconds: several `PutItem`s at once, under a

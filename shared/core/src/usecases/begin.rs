@@ -13,7 +13,6 @@ use crate::ports::{Change, StoreError};
 use crate::usecases::directory::{BeginOutcome, Changes, Directory, JobRevised};
 use crate::usecases::epochs::extent_of;
 use crate::usecases::main_table::fit_one_shard;
-use crate::usecases::retry::error_of;
 
 /// Begins the change that was decided on for an epoch, an older one or `None` for the newest, if `mode` is on. `written` are the sort
 /// keys of the last writes, oldest first, as far as they are known. Of all who try at the same time, one succeeds: the change is
@@ -109,7 +108,7 @@ pub(crate) async fn note(
         match records.commit(&[change], deadline).await {
             Ok(_) => return Ok(()),
             Err(StoreError::ConditionFailed { .. }) => {}
-            Err(error) => return Err(error_of(error)),
+            Err(error) => return Err(error.into()),
         }
     }
     Ok(())

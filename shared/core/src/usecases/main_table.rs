@@ -16,14 +16,20 @@ pub(crate) async fn compare_owner(
     claims: bool,
     deadline: Deadline,
 ) -> Result<(), Error> {
+    let own_table = context.record_store().table();
     let mut attempts = context.attempts(deadline);
     loop {
         let why = "the owner of the main table could not be read in time";
-        match (attempts.make(|| context.items().owner(), why).await?, stack_id) {
-            (Some(owner), Some(own)) if owner.stack_id == own => return Ok(()),
-            (Some(owner), _) => return Err(belongs_to(&owner, context.record_store().table())),
-            (None, Some(own)) if claims => {
-                let metadata_table = context.record_store().table().to_owned();
+        let owner = attempts.make(|| context.items().owner(), why).await?;
+        // Tables that were restored name the metadata table that there was before.
+        let is_own = |owner: &Owner| owner.metadata_table == own_table || !claims;
+        match (owner, stack_id) {
+            (Some(owner), Some(own)) if owner.stack_id == own && is_own(&owner) => return Ok(()),
+            (Some(owner), own) if own != Some(owner.stack_id.as_str()) => {
+                return Err(belongs_to(&owner, own_table));
+            }
+            (_, Some(own)) if claims => {
+                let metadata_table = own_table.to_owned();
                 let owner = Owner { stack_id: own.to_owned(), metadata_table };
                 match context.items().claim(&owner).await {
                     Ok(()) => return Ok(()),
@@ -35,7 +41,7 @@ pub(crate) async fn compare_owner(
                     Err(error) => attempts.pause(refusal(error)?).await?,
                 }
             }
-            (None, _) => return Ok(()),
+            _ => return Ok(()),
         }
     }
 }

@@ -170,14 +170,16 @@ pub(crate) async fn once<T>(
 ) -> Result<T, Error> {
     match within(clock, deadline, request).await {
         Some(Ok(answer)) => Ok(answer),
-        Some(Err(error)) => Err(error_of(error)),
+        Some(Err(error)) => Err(error.into()),
         None => Err(Error::new(Code::Unavailable, why)),
     }
 }
 
 /// What a request that is not sent again has failed with.
-pub(crate) fn error_of(error: StoreError) -> Error {
-    refusal(error).unwrap_or_else(|error| error)
+impl From<StoreError> for Error {
+    fn from(error: StoreError) -> Self {
+        refusal(error).unwrap_or_else(|error| error)
+    }
 }
 
 /// What an error of a store means. `Ok`: the request did nothing and may be sent again, and this is the error when no time is

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use dynashard_core::ports::{Clock, StoreError};
+use dynashard_core::ports::{Clock, ItemStore as _, StoreError};
 use dynashard_core::{
-    Code, Deadline, Directory, Pinned, PinnedTime, Precondition, RequestDates, Settings, Writer,
-    leases_end,
+    Code, Deadline, Directory, Owner, Pinned, PinnedTime, Precondition, RequestDates, Settings,
+    Writer, leases_end,
 };
 use dynashard_keys::PartitionKey;
 use dynashard_testkit::{Fault, Operation, block_on};
@@ -135,6 +135,21 @@ fn regression_whoever_ran_took_an_emptied_metadata_table_for_its_own() {
     for running in [&reads, &writes] {
         assert_eq!(find(&world, running), Err(Code::SettingsMismatch));
     }
+}
+
+/// Whoever asked a restored main table for its metadata table was led to the one of before.
+#[test]
+fn regression_restored_tables_named_the_metadata_table_of_before() {
+    let world = World::with_nothing_pinned(usual_settings());
+    assert_eq!(find(&world, &function(&world, LEASE)), Ok(()));
+    let own = world.memory.owned_by().expect("claimed by the first function");
+    let before = Owner { metadata_table: "before".to_owned(), ..own.clone() };
+    block_on(world.memory.claim(&before)).expect("it is of the same stack");
+    // Whoever pins nothing changes nothing.
+    assert_eq!(find(&world, &world.directory_of(with_lease(LEASE))), Ok(()));
+    assert_eq!(world.memory.owned_by(), Some(before));
+    assert_eq!(find(&world, &function(&world, LEASE)), Ok(()));
+    assert_eq!(world.memory.owned_by(), Some(own));
 }
 
 #[test]

@@ -347,18 +347,18 @@ fn every_type() -> Attributes {
     values.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
-/// By whoever is first, for good.
+/// By whoever is first, for good: its metadata table alone may get another name.
 pub async fn a_main_table_is_claimed_once(fixture: &impl Fixture) {
     let store = fixture.items();
-    let owned_by = |stack_id: &str| {
-        let (stack_id, metadata_table) = (stack_id.to_owned(), "metadata".to_owned());
-        Owner { stack_id, metadata_table }
+    let owned_by = |stack_id: &str, metadata_table: &str| Owner {
+        stack_id: stack_id.to_owned(),
+        metadata_table: metadata_table.to_owned(),
     };
     assert_eq!(store.owner().await, Ok(None));
-    assert_eq!(store.claim(&owned_by("first")).await, Ok(()));
+    assert_eq!(store.claim(&owned_by("first", "metadata")).await, Ok(()));
     let refused = Err(StoreError::ConditionFailed { existing: None });
-    for stack_id in ["first", "second"] {
-        assert_eq!(store.claim(&owned_by(stack_id)).await, refused);
-    }
-    assert_eq!(store.owner().await, Ok(Some(owned_by("first"))));
+    assert_eq!(store.claim(&owned_by("second", "metadata")).await, refused);
+    assert_eq!(store.owner().await, Ok(Some(owned_by("first", "metadata"))));
+    assert_eq!(store.claim(&owned_by("first", "restored")).await, Ok(()));
+    assert_eq!(store.owner().await, Ok(Some(owned_by("first", "restored"))));
 }

@@ -20,7 +20,6 @@ use crate::model::version::Generation;
 use crate::ports::{Change, Dated, StoreError};
 use crate::usecases::directory::cache::{Directory, Known, lease_under};
 use crate::usecases::records::Revision;
-use crate::usecases::retry::error_of;
 
 /// What became of a change of a shard count that was to begin.
 #[derive(Debug, Clone)]
@@ -270,7 +269,7 @@ impl<'a> Changes<'a> {
                     self.directory.attempts(deadline).pause(Error::new(Code::Contended, why)).await;
                 Ok(BeginOutcome::Overtaken)
             }
-            Err(error) => Err(error_of(error)),
+            Err(error) => Err(error.into()),
         }
     }
 
@@ -348,7 +347,7 @@ impl<'a> Changes<'a> {
         let partition = &metadata.partition;
         let revise = |job: Option<Job>| {
             let checked = job.as_ref().map(|job| self.directory.records().check(job));
-            checked.unwrap_or(Ok(())).map_err(error_of)?;
+            checked.unwrap_or(Ok(())).map_err(Error::from)?;
             let Some(job) = job.filter(|job| job.generation == metadata.generation) else {
                 return Ok(Revision::Keep(JobRevised::Overtaken));
             };

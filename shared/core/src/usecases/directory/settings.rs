@@ -74,8 +74,16 @@ impl<'a> PinnedSettings<'a> {
     ///
     /// Settings of a format that this software does not know are an error.
     pub async fn read(self, deadline: Deadline) -> Result<Option<Pinned>, Error> {
-        let pinned = self.item(deadline).await?.pinned;
-        pinned.map(|pinned| pinned.check_format().map(|()| pinned)).transpose()
+        Ok(self.read_with_policy(deadline).await?.map(|(pinned, _)| pinned))
+    }
+
+    /// As [`Self::read`], with what the stack decides by, as the function has told that did so last.
+    pub async fn read_with_policy(
+        self,
+        deadline: Deadline,
+    ) -> Result<Option<(Pinned, Option<StackPolicy>)>, Error> {
+        let DirectoryItem { pinned, policy, .. } = self.item(deadline).await?;
+        pinned.map(|pinned| pinned.check_format().map(|()| (pinned, policy))).transpose()
     }
 
     /// What the stack decides by, as the function has told that did so last.

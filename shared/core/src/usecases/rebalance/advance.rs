@@ -22,7 +22,6 @@ use crate::usecases::rebalance::rebalancer::{
 };
 use crate::usecases::rebalance::round::Mover;
 use crate::usecases::rebalance::slice_state::SliceState;
-use crate::usecases::retry::error_of;
 
 /// For how long a slice goes through items, whatever time it has. Meanwhile the collections whose
 /// records are behind it in the stream wait, and one that is to get its new shards should not for
@@ -380,7 +379,7 @@ impl Rebalancer {
                 Err(StoreError::ConditionFailed { .. }) => {}
                 // The sweep will find the collection, if nothing was written.
                 Ok(_) | Err(StoreError::OutcomeUnknown(_)) => break,
-                Err(error) => return Err(error_of(error)),
+                Err(error) => return Err(error.into()),
             }
         }
         if goes_on && lane > 0 {

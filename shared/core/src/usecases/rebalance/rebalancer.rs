@@ -13,7 +13,6 @@ use crate::model::metadata::CollectionMetadata;
 use crate::model::reshard::{Job, Progress, ServerTime};
 use crate::ports::StoreError;
 use crate::usecases::directory::Directory;
-use crate::usecases::retry::error_of;
 
 /// Carries running changes of shard counts to their end, and moves items for them.
 ///
@@ -152,6 +151,6 @@ pub(super) fn of_conditional(error: StoreError) -> Result<StepOutcome, Error> {
         StoreError::ConditionFailed { .. } | StoreError::Conflict => Ok(StepOutcome::Lost),
         // After a pause it is found out: a table that fails may do so at once.
         StoreError::OutcomeUnknown(why) => Err(Error::new(Code::Unavailable, why)),
-        error => Err(error_of(error)),
+        error => Err(error.into()),
     }
 }
