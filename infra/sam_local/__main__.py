@@ -28,6 +28,7 @@ sys.path.append(str(Path(__file__).resolve().parents[1]))
 
 import boto3
 import containers
+import layer
 import tables
 from botocore.config import Config
 from containers import CannotRun, quietly
@@ -83,6 +84,9 @@ def run(*, skip_build: bool) -> list[Row]:
         stack, sam = places[0].stack, places[0].sam
         events = all_events()
         rows += [invoke_all(places, events), start_api(sam, stack), start_lambda(sam, stack, first_of_each_kind(events))]
+        stack.put_back("flights")
+        _, took = timed(lambda: layer.read_beside_the_layer(stack, network))
+        rows.append(("`sam local invoke`, with the layer", "a function reads an item of eight shards by the endpoint beside it", f"{took:.1f} s"))
     finally:
         network.remove()
         for stack in stacks:

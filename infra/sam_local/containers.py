@@ -25,8 +25,8 @@ LIBRARIES = [
     *["libnss_dns.so.2", "libnss_files.so.2"],
 ]
 
-# What SAM's own steps in the image call.
-PROGRAMS = ["sh", "mv", "chmod", "mkdir", "cat"]
+# What SAM's own steps in the image call, and what the function beside the layer is written in.
+PROGRAMS = ["sh", "mv", "chmod", "mkdir", "cat", "bash"]
 CERTIFICATES = Path("/etc/ssl/certs/ca-certificates.crt")
 
 

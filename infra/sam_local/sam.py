@@ -55,12 +55,16 @@ class Sam:
         self._run("validate", "--lint")
 
     def build(self) -> None:
-        self._run("build", "--parameter-overrides", *self._overrides())
+        self._run("build", *self._overrides())
 
     def invoke(self, event: Event) -> object:
         """The answer of a function to an event, in a container of its own."""
+        return self.invoke_with(event.function, event.path, event.parameters)
+
+    def invoke_with(self, function: str, event: Path, parameters: dict[str, str] | None = None) -> object:
+        """The answer of a function to the event in a file."""
         # SAM exits with 0 if the function fails: its answer says so.
-        out = self._run("local", "invoke", event.function, "--event", str(event.path), *self._options(event.parameters))
+        out = self._run("local", "invoke", function, "--event", str(event), *self._options(parameters))
         return json.loads(out) if out.strip() else None
 
     def serve(self, what: str, port: int) -> "Server":
@@ -77,10 +81,11 @@ class Sam:
     def _options(self, more: dict[str, str] | None = None) -> list[str]:
         host = ["--container-host-interface", "127.0.0.1"]
         template = ["--template-file", str(self.template)]
-        return [*template, "--skip-pull-image", "--docker-network", Network.NAME, *host, "--parameter-overrides", *self._overrides(more)]
+        return [*template, "--skip-pull-image", "--docker-network", Network.NAME, *host, *self._overrides(more)]
 
     def _overrides(self, more: dict[str, str] | None = None) -> list[str]:
-        return [f"{name}={value}" for name, value in (self.overrides | (more or {})).items()]
+        values = [f"{name}={value}" for name, value in (self.overrides | (more or {})).items()]
+        return ["--parameter-overrides", *values] if values else []
 
 
 class Server:
