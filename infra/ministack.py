@@ -54,9 +54,8 @@ FUNCTIONS = {
     "ScaleFunction": (60, 640),
     "WriteFunction": (29, 640),
 }
-# What the event source mapping of the metadata table's stream says.
+# What both event source mappings of the metadata table's stream say.
 MAPPING = {
-    "BatchSize": 10,
     "BisectBatchOnFunctionError": True,
     "FunctionResponseTypes": ["ReportBatchItemFailures"],
     "MaximumRecordAgeInSeconds": 3600,
@@ -64,10 +63,11 @@ MAPPING = {
     "ParallelizationFactor": 10,
     "StartingPosition": "TRIM_HORIZON",
 }
-PATTERNS = [
-    {"dynamodb": {"NewImage": {"phase": {"S": ["forward", "move"]}}}},
-    {"dynamodb": {"NewImage": {"slice": {"S": ["yielded"]}}}},
-]
+# By its size of a batch, what each lets through.
+PATTERNS = {
+    100: [{"dynamodb": {"NewImage": {"phase": {"S": ["forward"]}}}}],
+    10: [{"dynamodb": {"NewImage": {"phase": {"S": ["move"]}}}}, {"dynamodb": {"NewImage": {"slice": {"S": ["yielded"]}}}}],
+}
 # Types of resources that MiniStack refuses.
 UNKNOWN = {"AWS::CloudWatch::CompositeAlarm", "AWS::IAM::OIDCProvider", "AWS::IAM::RolePolicy"}
 # The collection that is spread anew, and its sort keys.
@@ -275,23 +275,24 @@ def check_configuration(deployed: Deployed) -> str:
 
 
 def check_mapping_of(deployed: Deployed, metadata_table: str) -> None:
-    """The only mapping is of this table's stream."""
-    (mapping,) = deployed.functions.list_event_source_mappings()["EventSourceMappings"]
+    """All mappings are of this table's stream."""
+    mappings = deployed.functions.list_event_source_mappings()["EventSourceMappings"]
     table = deployed.stack.client("dynamodb").describe_table(TableName=metadata_table)["Table"]
-    expect("stream of the mapping", mapping["EventSourceArn"], table["LatestStreamArn"])
+    expect("streams of the mappings", {mapping["EventSourceArn"] for mapping in mappings}, {table["LatestStreamArn"]})
 
 
 def check_mapping(deployed: Deployed) -> str:
     mappings = deployed.functions.list_event_source_mappings()["EventSourceMappings"]
-    expect("event source mappings", len(mappings), 1)
-    (mapping,) = mappings
-    expect("function of the mapping", mapping["FunctionArn"].rsplit(":", 1)[1], deployed.names["RebalanceFunction"])
+    expect("event source mappings", sorted(mapping["BatchSize"] for mapping in mappings), sorted(PATTERNS))
     check_mapping_of(deployed, deployed.names["MetadataTable"])
-    expect("mapping", {name: mapping.get(name) for name in MAPPING}, MAPPING)
-    expect("filters", [json.loads(filter["Pattern"]) for filter in mapping["FilterCriteria"]["Filters"]], PATTERNS)
     queue = deployed.stack.client("sqs").get_queue_attributes(QueueUrl=deployed.names["RebalanceFailures"], AttributeNames=["QueueArn"])
-    expect("failure queue", mapping["DestinationConfig"]["OnFailure"]["Destination"], queue["Attributes"]["QueueArn"])
-    return f"stream, failure queue, {len(PATTERNS)} filters and {len(MAPPING)} settings"
+    for mapping in mappings:
+        expect("function of a mapping", mapping["FunctionArn"].rsplit(":", 1)[1], deployed.names["RebalanceFunction"])
+        expect("mapping", {name: mapping.get(name) for name in MAPPING}, MAPPING)
+        filters = [json.loads(filter["Pattern"]) for filter in mapping["FilterCriteria"]["Filters"]]
+        expect("filters", filters, PATTERNS[mapping["BatchSize"]])
+        expect("failure queue", mapping["DestinationConfig"]["OnFailure"]["Destination"], queue["Attributes"]["QueueArn"])
+    return f"{len(mappings)} of a stream, with a failure queue, {sum(map(len, PATTERNS.values()))} filters and {len(MAPPING) + 1} settings each"
 
 
 def check_invoke(deployed: Deployed) -> str:

@@ -82,6 +82,8 @@ impl RebalanceHandler {
             return true;
         }
         let slice = match PartitionKey::new(key) {
+            // The record that this leads to is one of another mapping, which has a batch of few moving collections.
+            Ok(partition) if begins(record) => self.rebalancer.relieve(&partition, deadline).await,
             Ok(partition) => self.rebalancer.advance(&partition, lane, deadline).await,
             Err(error) => Slice { advance: Err(error.into()), reshard: None },
         };
@@ -198,6 +200,12 @@ impl RebalanceHandler {
     }
 }
 
+/// Whether the record is of metadata by which a change begins.
+fn begins(record: &EventRecord) -> bool {
+    let phase = record.change.new_image.get("phase");
+    matches!(phase, Some(AttributeValue::S(phase)) if phase == "forward")
+}
+
 /// Where a record stands in its stream shard. Every record has one; if the list of failures names an
 /// empty one, Lambda sends the whole batch again.
 fn sequence_number(record: &EventRecord) -> &str {
@@ -208,7 +216,7 @@ fn sequence_number(record: &EventRecord) -> &str {
 mod tests {
     use std::time::Duration;
 
-    use dynashard_core::{CollectionMetadata, Directory, Scaler, Settings};
+    use dynashard_core::{CollectionMetadata, Directory, Phase, Scaler, Settings};
     use dynashard_keys::{Placement, ShardCount, ShardId, SortKey};
     use dynashard_testkit::{ManualClock, MemoryStore, Output, SeededEntropy, block_on};
     use serde_json::{Value, json};
@@ -306,6 +314,27 @@ mod tests {
         let text = serde_json::to_string(&outcome).expect("JSON");
         assert_eq!(text, r#"{"batchItemFailures":[{"itemIdentifier":"2"}]}"#);
         assert_eq!((shards(&memory, "a"), shards(&memory, "b")), (2, 2));
+    }
+
+    /// What began to grow waited behind the moves of whatever shared its lane of the stream.
+    #[test]
+    fn regression_relief_waited_for_moves_of_others() {
+        let (memory, clock) = world();
+        begin(&memory, &clock, "a", Placement::Xxh64);
+        let mut begins = record(&json!({ "pk": { "S": "a" } }), "1");
+        begins["dynamodb"]["NewImage"] = json!({ "phase": { "S": "forward" } });
+        let event = json!({ "Records": [begins] });
+        for _ in 0..2 {
+            assert_eq!(run(&memory, &clock, &event), Ok(DynamoDbEventResponse::default()));
+            let phase = memory.stored_metadata(&partition("a")).expect("metadata").phase;
+            assert!(matches!(phase, Phase::Move { .. }), "the new shards take writes: {phase:?}");
+            let job = memory.stored_job(&partition("a")).expect("a job");
+            assert_eq!(job.move_seen, None, "others move the items");
+        }
+        let moves = json!({ "Records": [record(&json!({ "pk": { "S": "a" } }), "2")] });
+        assert_eq!(run(&memory, &clock, &moves), Ok(DynamoDbEventResponse::default()));
+        let job = memory.stored_job(&partition("a")).expect("a job");
+        assert!(job.move_seen.is_some(), "{job:?}");
     }
 
     #[test]

@@ -193,24 +193,30 @@ fn the_shipped_template_leads_reshards_and_the_time_to_the_rebalance_function() 
     assert_eq!(rebalance.timeout, Duration::from_mins(1));
     assert!(rebalance.routes.is_empty());
 
-    let [mapping] = &rebalance.streams[..] else { panic!("one stream") };
-    assert_eq!(mapping.table, "MetadataTable");
-    assert_eq!(mapping.start, StartingPosition::TrimHorizon);
-    assert_eq!((mapping.batch_size, mapping.window), (10, Duration::ZERO));
-    assert_eq!(mapping.on_failure.as_deref(), Some("RebalanceFailures"));
-    assert!(mapping.reports_failures);
-    let max_age = Duration::from_hours(1);
-    assert_eq!(mapping.retry, RetryPolicy { max_retries: Some(3), max_age, bisect: true });
+    let [beginnings, moves] = &rebalance.streams[..] else { panic!("two mappings") };
+    for (mapping, batch_size) in [(beginnings, 100), (moves, 10)] {
+        assert_eq!(mapping.table, "MetadataTable");
+        assert_eq!(mapping.start, StartingPosition::TrimHorizon);
+        assert_eq!((mapping.batch_size, mapping.window), (batch_size, Duration::ZERO));
+        assert_eq!(mapping.on_failure.as_deref(), Some("RebalanceFailures"));
+        assert!(mapping.reports_failures);
+        let max_age = Duration::from_hours(1);
+        assert_eq!(mapping.retry, RetryPolicy { max_retries: Some(3), max_age, bisect: true });
+    }
     let passes = |record: serde_json::Value| {
-        mapping.filters.iter().any(|filter| filter.matches(&json!({ "dynamodb": record })))
+        [beginnings, moves].map(|mapping| {
+            mapping.filters.iter().any(|filter| filter.matches(&json!({ "dynamodb": record })))
+        })
     };
-    for (phase, expected) in [("stable", false), ("forward", true), ("move", true)] {
+    let phases = [("stable", [false, false]), ("forward", [true, false]), ("move", [false, true])];
+    for (phase, expected) in phases {
         let image = json!({ "phase": { "S": phase } });
         assert_eq!(passes(json!({ "NewImage": image })), expected, "{phase}");
-        assert!(!passes(json!({ "OldImage": image })), "the collection is gone");
+        assert_eq!(passes(json!({ "OldImage": image })), [false, false], "the collection is gone");
     }
     for (slice, expected) in [("yielded", true), ("running", false)] {
-        assert_eq!(passes(json!({ "NewImage": { "slice": { "S": slice } } })), expected, "{slice}");
+        let image = json!({ "slice": { "S": slice } });
+        assert_eq!(passes(json!({ "NewImage": image })), [false, expected], "{slice}");
     }
 
     let interval = Duration::from_mins(1);

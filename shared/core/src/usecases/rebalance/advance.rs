@@ -12,7 +12,7 @@ use crate::decide::work::Work;
 use crate::model::epochs::Extent;
 use crate::model::error::{Code, Error, Kind};
 use crate::model::lease::{Deadline, Moment};
-use crate::model::metadata::CollectionMetadata;
+use crate::model::metadata::{CollectionMetadata, Phase};
 use crate::model::reshard::{Job, ServerTime};
 use crate::model::transitions::Next;
 use crate::ports::StoreError;
@@ -34,13 +34,38 @@ const TRY_AGAIN_SECS: u64 = 60;
 /// How long others are waited for to be called: meanwhile nothing moves.
 const CALLING: Duration = Duration::from_secs(1);
 
+/// How far a call carries a change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Until {
+    /// Until items are to be moved.
+    InMove,
+    /// To its end.
+    Ended,
+}
+
 impl Rebalancer {
     /// Carries the change of one collection on, to its end or as far as the time allows. `lane` is that of
     /// the item whose record has called, or 0.
     pub async fn advance(&self, partition: &PartitionKey, lane: u32, deadline: Deadline) -> Slice {
+        self.slice(partition, lane, Until::Ended, deadline).await
+    }
+
+    /// As [`Self::advance`], until the new shards take writes. Whoever else is called moves the items: many collections that begin
+    /// to grow at once are brought so far side by side, and none of them waits for the moves of others.
+    pub async fn relieve(&self, partition: &PartitionKey, deadline: Deadline) -> Slice {
+        self.slice(partition, 0, Until::InMove, deadline).await
+    }
+
+    async fn slice(
+        &self,
+        partition: &PartitionKey,
+        lane: u32,
+        until: Until,
+        deadline: Deadline,
+    ) -> Slice {
         let worker = Worker { id: self.directory.context().entropy().next_u64(), lane };
         let mut state = SliceState::new(worker, self.take_paces(partition), self.directory.now());
-        let advance = Box::pin(self.steps(partition, &mut state, deadline)).await;
+        let advance = Box::pin(self.steps(partition, until, &mut state, deadline)).await;
         let SliceState { moved: items_moved, reshard, paces, .. } = state;
         self.keep_paces(partition, paces.into_inner().unwrap_or_else(PoisonError::into_inner));
         let reshard = reshard.map(|seen| ReshardSlice { items_moved, ..seen });
@@ -50,6 +75,7 @@ impl Rebalancer {
     async fn steps(
         &self,
         partition: &PartitionKey,
+        until: Until,
         state: &mut SliceState,
         deadline: Deadline,
     ) -> Result<Advance, Error> {
@@ -63,6 +89,9 @@ impl Rebalancer {
             };
             if !seen.metadata.needs_rebalancing() {
                 return Ok(Advance::Nothing);
+            }
+            if until == Until::InMove && matches!(seen.metadata.phase, Phase::Move { .. }) {
+                return Ok(Advance::Elsewhere);
             }
             let (job, now) = self.directory.records().job(partition, deadline).await?;
             state.looks_at(now, self.directory.now());
