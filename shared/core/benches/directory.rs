@@ -24,11 +24,16 @@ use dynashard_core::{
 };
 use dynashard_keys::{PartitionKey, Placement, ShardCount};
 use dynashard_testkit::{ManualClock, MemoryStore, SeededEntropy};
+use futures_util::future::join_all;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 
 const ROUND_TRIP: Duration = Duration::from_millis(10);
 const ENVIRONMENTS: usize = 1_000;
-const REBALANCERS: usize = 50;
+/// How many batches of the stream are under way at once, of how many records, as the template has it for what begins.
+const LANES: usize = 10;
+const BATCH: usize = 100;
+/// How often a stream is asked for records, at least.
+const POLL: Duration = Duration::from_millis(250);
 const GROWTHS: usize = 1_000;
 /// How often an environment touches a key.
 const EVERY: Duration = Duration::from_millis(100);
@@ -79,7 +84,8 @@ fn measure(has_segments: bool, keys: usize) -> Result<bool, Box<dyn Error>> {
         Directory::new(world, settings.clone())
     };
     let environments = (0..ENVIRONMENTS).map(|_| Scaler::new(directory())).collect::<Vec<_>>();
-    let rebalancers = (0..REBALANCERS).map(|_| Rebalancer::new(directory())).collect::<Vec<_>>();
+    let rebalancers = (0..LANES).map(|_| Rebalancer::new(directory())).collect::<Vec<_>>();
+    let lanes = (0..LANES).map(|_| Mutex::new(Vec::new())).collect::<Vec<_>>();
     let begin = time.now().boot;
     let ends = begin + AT_REST + STORM + AFTER;
 
@@ -92,27 +98,17 @@ fn measure(has_segments: bool, keys: usize) -> Result<bool, Box<dyn Error>> {
     let storm = begin + AT_REST;
     for number in 0..GROWTHS {
         let (time, table, scaler) = (&time, &table, &environments[number % ENVIRONMENTS]);
-        let rebalancer = &rebalancers[number % REBALANCERS];
+        let lane = &lanes[number % LANES];
         let wait = AT_REST + STORM.mul_f64(unit(&seeds));
         tasks.push(Box::pin(async move {
             time.sleep(wait).await;
             let partition = key("grows", number);
-            table.seen().asked.insert(partition.clone(), time.now().boot);
-            let count = ShardCount::new(4).unwrap_or(ShardCount::ONE);
-            while time.now().boot < ends {
-                let deadline = Deadline::after(time.now(), Duration::from_secs(10));
-                match scaler.request_count(&partition, count, deadline).await {
-                    Ok(_) => break,
-                    Err(_) => time.sleep(Duration::from_secs(1)).await,
-                }
-            }
-            while time.now().boot < ends && !table.seen().in_force.contains_key(&partition) {
-                // The stream, and a retry of its record.
-                time.sleep(Duration::from_millis(200)).await;
-                let deadline = Deadline::after(time.now(), Duration::from_secs(20));
-                drop(rebalancer.advance(&partition, 0, deadline).await);
-            }
+            grow(time, table, scaler, &partition, ends).await;
+            lock(lane).push(partition);
         }));
+    }
+    for (lane, rebalancer) in lanes.iter().zip(&rebalancers) {
+        tasks.push(Box::pin(relieve(&time, &table, lane, rebalancer, ends)));
     }
     time.run(&mut tasks);
 
@@ -158,6 +154,52 @@ fn measure(has_segments: bool, keys: usize) -> Result<bool, Box<dyn Error>> {
         && after.len() == GROWTHS
         && last <= IN_FORCE_AFTER
         && tries <= MOST_TRIES)
+}
+
+/// Asks for the first shards of a key until they are begun.
+async fn grow(
+    time: &Time,
+    table: &Table,
+    scaler: &Scaler,
+    partition: &PartitionKey,
+    ends: Duration,
+) {
+    table.seen().asked.insert(partition.clone(), time.now().boot);
+    let count = ShardCount::new(4).unwrap_or(ShardCount::ONE);
+    while time.now().boot < ends {
+        let deadline = Deadline::after(time.now(), Duration::from_secs(10));
+        match scaler.request_count(partition, count, deadline).await {
+            Ok(_) => break,
+            Err(_) => time.sleep(Duration::from_secs(1)).await,
+        }
+    }
+}
+
+/// Brings into force what the records of a lane say, batch by batch.
+async fn relieve(
+    time: &Time,
+    table: &Table,
+    lane: &Mutex<Vec<PartitionKey>>,
+    rebalancer: &Rebalancer,
+    ends: Duration,
+) {
+    while time.now().boot < ends {
+        time.sleep(POLL).await;
+        let batch = {
+            let mut records = lock(lane);
+            let most = records.len().min(BATCH);
+            records.drain(..most).collect::<Vec<_>>()
+        };
+        let deadline = Deadline::after(time.now(), Duration::from_secs(20));
+        join_all(batch.iter().map(|partition| rebalancer.relieve(partition, deadline))).await;
+        // A record that failed comes again.
+        let is_late = |of: &PartitionKey| !table.seen().in_force.contains_key(of);
+        lock(lane).extend(batch.into_iter().filter(is_late));
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Has the directory list these keys, segment by segment: a raised count copies the root.

@@ -2,11 +2,14 @@
 
 use std::future::Future;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::model::lease::{Deadline, Moment};
 use crate::model::replica::Replica;
+use crate::model::segment::Group;
 use crate::model::settings::Settings;
-use crate::ports::{Clock, Entropy, ItemStore, RecordStore, StoreError, World};
+use crate::ports::{Clock, Dated, Entropy, ItemStore, RecordStore, StoreError, World};
+use crate::usecases::raises::Raises;
 use crate::usecases::replicas::Replicas;
 use crate::usecases::retry::Attempts;
 
@@ -16,13 +19,14 @@ pub struct Context {
     world: World,
     settings: Arc<Settings>,
     replicas: Arc<Replicas>,
+    raises: Arc<Raises>,
 }
 
 impl Context {
     /// This world under these settings.
     pub fn new(world: World, settings: Settings) -> Self {
         let replicas = Arc::new(Replicas::new(settings.read_replicas));
-        Self { world, settings: Arc::new(settings), replicas }
+        Self { world, settings: Arc::new(settings), replicas, raises: Arc::default() }
     }
 
     /// The settings of the stack.
@@ -69,6 +73,14 @@ impl Context {
     /// The metadata table.
     pub(crate) fn record_store(&self) -> &dyn RecordStore {
         &*self.world.records
+    }
+
+    /// Raises counters of the directory, together with what others ask for meanwhile.
+    pub(crate) async fn raise(&self, groups: &[Group]) -> Result<Dated<()>, StoreError> {
+        /// A request that takes longer is not waited for by the next one.
+        const PATIENCE: Duration = Duration::from_millis(250);
+        let send = async |groups: &[Group]| self.record_store().raise(groups).await;
+        self.raises.raise(groups, send, self.clock().sleep(PATIENCE)).await
     }
 
     /// A series of attempts until `deadline`.

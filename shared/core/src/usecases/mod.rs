@@ -2,7 +2,7 @@
 //!
 //! - [`writer`] and [`reader`] are what clients see: [`mod@write`] puts, patches and deletes, [`read`] gets, [`item_cache`] keeps what was got, [`read_native`] gets in DynamoDB's own words, [`query`] reads pages, [`index`] those of indexes, [`batch`]
 //!   does many at once, [`counter`] adds up, [`collection`] says how a collection is. [`settle`] is what each of them and the mover does to an item that changes its home.
-//! - [`context`] is what all of them stand on, [`records`] reads and changes the records of the metadata table, and [`main_table`] asks
+//! - [`context`] is what all of them stand on, [`records`] reads and changes the records of the metadata table ([`raises`] those that all change), and [`main_table`] asks
 //!   for what holds of the main table as a whole. [`directory`] is what is known of collections, and for how long. [`replicas`] says who answers a read, [`retry`] what is sent again, [`fan_out`] asks several
 //!   shards at once, [`feeds`] merges what they have, and [`cost`] adds up what they took.
 //! - [`meter`] counts what arrives, [`watch`] reports it and decides on it, [`begin`] begins what was decided.
@@ -29,6 +29,7 @@ pub(crate) mod meter;
 pub(crate) mod native;
 pub(crate) mod native_shards;
 pub mod query;
+pub(crate) mod raises;
 pub(crate) mod read;
 pub(crate) mod read_native;
 pub(crate) mod reader;

@@ -177,7 +177,7 @@ impl<'a> Records<'a> {
         groups: &[Group],
         deadline: Deadline,
     ) -> Result<Option<ServerTime>, Error> {
-        let raise = async || match self.context.record_store().raise(groups).await {
+        let raise = async || match self.context.raise(groups).await {
             Ok(Dated { server_secs, .. }) => Ok(Some(ServerTime(server_secs.ok_or_else(undated)?))),
             Err(StoreError::ConditionFailed { .. }) => Ok(None),
             // Whether it took effect matters to nobody.
