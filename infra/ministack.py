@@ -253,7 +253,7 @@ def check_configuration(deployed: Deployed) -> str:
     functions = deployed.functions
     own = {
         "ReadFunction": {"ITEM_CACHE_SECS", "ITEM_CACHE_MEGABYTES", "READ_REPLICAS"},
-        "RebalanceFunction": {"INDEX_SHARDS"},
+        "RebalanceFunction": {"INDEX_SHARDS", "ALL_MOVERS_WRITE_UNITS"},
         "WriteFunction": {"INDEX_SHARDS"},
         "ScaleFunction": {
             "READ_ALARM_NAME", "ALARM_NAME", "CAPACITY_ALARM_NAMES",

@@ -190,7 +190,7 @@ impl ConnectArgs {
 
 /// The metadata table that a main table says to be its own.
 async fn metadata_table_of(operator: &Operator, main_table: &str) -> Result<String, Failure> {
-    match Inspector::of(operator).metadata_table_of(main_table).await {
+    match operator.metadata_table_of(main_table).await {
         Ok(Some(found)) => Ok(found),
         Ok(None) => Err(Failure::connection(format!(
             "no stack has served the table {main_table} yet, so it does not say its metadata table: name --metadata-table"

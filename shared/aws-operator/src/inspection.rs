@@ -9,12 +9,12 @@ use aws_sdk_dynamodb::types::{
     LocalSecondaryIndexDescription, PointInTimeRecoveryStatus, ProjectionType, ReplicaDescription,
     StreamViewType, TableDescription, TableStatus, TimeToLiveStatus, VectorIndexDescription,
 };
+use dynashard_core::ports::StoreError;
 use dynashard_core::{Owner, TableSchema};
 use dynashard_keys::{RESERVED_PREFIX, Separator, SortKeyType};
 use thiserror::Error;
 
 use crate::operator::{ConnectError, Operator};
-use crate::pinned::PinnedError;
 use dynashard_aws::capacity::{provisioned, units};
 use dynashard_aws::error::{causes, is_without_answer, service_error};
 use dynashard_aws::owner;
@@ -210,19 +210,12 @@ impl Inspector {
         schema_of((main_table, &main), (metadata_table, &metadata), separator)
     }
 
-    /// The metadata table of the stack that serves a main table, as that names it; `None` if no stack has served it yet. Takes the
-    /// permissions `dynamodb:DescribeTable` and `dynamodb:GetItem`.
-    pub async fn metadata_table_of(&self, main_table: &str) -> Result<Option<String>, PinnedError> {
-        let main = self.described(main_table).await?;
-        Ok(self.owner_of((main_table, &main)).await?.map(|owner| owner.metadata_table))
-    }
-
     pub(crate) async fn owner_of(
         &self,
-        main: (&str, &TableState),
-    ) -> Result<Option<Owner>, PinnedError> {
-        let schema = schema_of_main(main, Separator::default())?;
-        Ok(owner::read(&self.client, main.0, &schema).await?)
+        main_table: &str,
+        schema: &TableSchema,
+    ) -> Result<Option<Owner>, StoreError> {
+        owner::read(&self.client, main_table, schema).await
     }
 
     pub(crate) async fn described(&self, table: &str) -> Result<TableState, ConnectError> {

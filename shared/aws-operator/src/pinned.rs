@@ -65,14 +65,15 @@ impl Operator {
         let described = inspector.described(main_table);
         let (main, ttl_attribute) = join(described, inspector.ttl_attribute(main_table)).await;
         let main = (main_table, &main?);
+        let schema = schema_of_main(main, Separator::default())?;
         let metadata_table = match metadata_table {
             Some(named) => named.to_owned(),
             // A stack pins its settings, and then claims its main table.
             None => {
-                inspector.owner_of(main).await?.ok_or(PinnedError::NothingPinned)?.metadata_table
+                let owner = inspector.owner_of(main_table, &schema).await?;
+                owner.ok_or(PinnedError::NothingPinned)?.metadata_table
             }
         };
-        let schema = schema_of_main(main, Separator::default())?;
         let mut settings = Settings { schema, ..Settings::default() };
         settings.scaling = ScalingPolicy { mode: ScalingMode::Off, ..settings.scaling };
         let unpinned = self.directory(main_table, &metadata_table, settings.clone());
@@ -94,6 +95,19 @@ impl Operator {
             }
         };
         Ok(StackTables { metadata_table, settings, policy })
+    }
+
+    /// The metadata table of the stack that serves a main table, as that names it; `None` if no stack has served it yet. Takes the
+    /// permissions `dynamodb:DescribeTable` and `dynamodb:GetItem`.
+    ///
+    /// # Errors
+    /// The main table is not there, or could not be read.
+    pub async fn metadata_table_of(&self, main_table: &str) -> Result<Option<String>, PinnedError> {
+        let inspector = Inspector::of(self);
+        let main = inspector.described(main_table).await?;
+        let schema = schema_of_main((main_table, &main), Separator::default())?;
+        let owner = inspector.owner_of(main_table, &schema).await?;
+        Ok(owner.map(|owner| owner.metadata_table))
     }
 
     /// What the stack of these tables decides by, if its functions have told. They do within a minute.

@@ -132,6 +132,7 @@ pub fn read_settings<F: Fn(&str) -> Option<String>>(variables: &Variables<F>) ->
     let grow_keys = variables.keep(variables.parsed("GROW_KEYS"));
     let ttl_attribute = variables.keep(ttl_attribute(variables, schema.as_ref()));
     let mover_wcu = variables.keep(variables.parsed("MOVER_WRITE_UNITS"));
+    let all_movers_wcu = variables.keep(variables.parsed_or("ALL_MOVERS_WRITE_UNITS", 0));
     let read_replicas = variables.keep(read_replicas(variables));
     let item_cache = variables.keep(item_cache(variables));
     let index_shards = variables.keep(between("INDEX_SHARDS", [0, IndexShards::MOST], variables));
@@ -146,6 +147,7 @@ pub fn read_settings<F: Fn(&str) -> Option<String>>(variables: &Variables<F>) ->
         grow_keys: grow_keys?,
         ttl_attribute: ttl_attribute?,
         mover_wcu: mover_wcu?,
+        all_movers_wcu: NonZeroU32::new(all_movers_wcu?),
         scaling: ScalingPolicy {
             mode: scaling_mode?,
             writers: writers?,

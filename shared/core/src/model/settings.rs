@@ -1,5 +1,6 @@
 //! What the operator set for the whole stack.
 
+use std::num::NonZeroU32;
 use std::time::Duration;
 
 use dynashard_keys::{Placement, ShardCount};
@@ -30,6 +31,8 @@ pub struct Settings {
     pub ttl_attribute: Option<String>,
     /// The write units a second that moving the items of one collection may take, at most.
     pub mover_wcu: u32,
+    /// The write units a second that all changes together may take for that, if they are bounded.
+    pub all_movers_wcu: Option<NonZeroU32>,
     /// How many items a second one call of the rebalancer is reckoned to move: what more there is to
     /// move is left to others beside it.
     pub moves_per_call: u32,
@@ -69,6 +72,7 @@ impl Default for Settings {
             grow_keys: GrowKeys::default(),
             ttl_attribute: None,
             mover_wcu: 8_000,
+            all_movers_wcu: None,
             moves_per_call: 800,
             scaling: ScalingPolicy::default(),
             shrink: ShrinkPolicy::default(),

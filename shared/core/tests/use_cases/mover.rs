@@ -1,6 +1,7 @@
 //! How fast items move: as fast as the budget allows while nothing throttles, and less where
 //! something does.
 
+use std::num::NonZeroU32;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use dynashard_core::{
     Advance, Error, Job, LaneKey, PartitionLimits, Rebalancer, ServerTime, Settings, StoredItem,
     Waits, leases_end,
 };
-use dynashard_keys::Placement;
+use dynashard_keys::{PartitionKey, Placement};
 use dynashard_testkit::{Fault, Operation, block_on};
 
 use crate::world::{World, attributes, count, home, partition, stored, usual_settings};
@@ -131,6 +132,26 @@ fn a_mover_that_nothing_throttles_reaches_nine_tenths_of_its_budget_and_never_pa
             assert_within_budget(&times, MOVES_PER_SEC, &case);
         }
     }
+}
+
+/// Each change took all that it was allowed, and the table had no units left for its clients.
+#[test]
+fn regression_moves_of_many_collections_took_many_times_what_a_table_gives() {
+    let all_movers_wcu = NonZeroU32::new(BUDGET_WCU);
+    let lifetime = Duration::from_secs(5);
+    let settings = Settings { all_movers_wcu, request_lifetime: lifetime, ..usual_settings() };
+    let world = world_of(1_000, 1, 2, Settings { mover_wcu: BUDGET_WCU, ..settings });
+    for other in ["JFK", "LGA", "BOS"] {
+        let other = PartitionKey::new(other).expect("pk");
+        let asked = block_on(world.scaler().request_count(&other, count(2), world.deadline()));
+        asked.expect("it begins");
+    }
+    let moves = leaving(1_000, 1, 2);
+    let times = watch(&world, moves, &[]);
+    finish(&world, 2);
+    let times = times.lock().expect("no panic");
+    assert_eq!(times.len(), usize::try_from(moves).expect("few"));
+    assert_within_budget(&times, MOVES_PER_SEC / 4, "one of four");
 }
 
 fn assert_within_budget(times: &[Duration], per_sec: u32, case: &str) {

@@ -222,6 +222,7 @@ fn each_wrong_variable_is_named() {
         ("MAX_SHARDS", "0"),
         ("INDEX_SHARDS", "257"),
         ("INDEX_SHARDS", "many"),
+        ("ALL_MOVERS_WRITE_UNITS", "-1"),
         ("SCALING_MODE", "maybe"),
         ("WRITER_SCALING", "dry-run"),
         ("COOLDOWN_SECS", "-1"),

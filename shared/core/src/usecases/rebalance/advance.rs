@@ -281,8 +281,8 @@ impl Rebalancer {
         deadline: Deadline,
     ) -> Result<StepOutcome, Error> {
         let job = mover.job;
-        let (now, share) =
-            (state.now(), state.share(self.directory.settings(), mover.work, job, &shards));
+        let work = (mover.work, self.mover_wcu(job, deadline).await);
+        let (now, share) = (state.now(), state.share(self.directory.settings(), work, job, &shards));
         match job.turn(state.worker, shards.into_iter(), state.failed.shards(), share, now) {
             Turn::Work(sources) => {
                 let began = self.directory.now();

@@ -89,13 +89,12 @@ impl SliceState {
     pub(super) fn share(
         &mut self,
         settings: &Settings,
-        work: Work,
+        (work, mover_wcu): (Work, u32),
         job: &Job,
         shards: &[ShardId],
     ) -> Share {
         let left = shards.iter().filter(|shard| !job.done.contains(shard)).count();
-        let mover_wcu = job.mover_wcu.unwrap_or(settings.mover_wcu).max(LEAST_MOVER_WCU);
-        let share = work.share(settings, mover_wcu, left);
+        let share = work.share(settings, mover_wcu.max(LEAST_MOVER_WCU), left);
         self.wcu_each = share.wcu_each;
         share
     }
