@@ -52,9 +52,6 @@ TARGETS = {
     # Homebrew is not for Windows.
     "x86_64-pc-windows-msvc": ("win_amd64", ("win32", "x64"), ("windows", "")),
 }
-# Programs that use the machine's glibc, as its other programs do. Package managers install the static ones, so of these there is
-# an archive alone.
-GLIBC_TARGETS = ("x86_64-unknown-linux-gnu", "aarch64-unknown-linux-gnu")
 # By which Lambda knows the processors of a layer.
 LAMBDA_ARCHITECTURES = {"x86_64-unknown-linux-musl": "x86_64", "aarch64-unknown-linux-musl": "arm64"}
 OCI_ARCHITECTURES = {"x86_64-unknown-linux-musl": "amd64", "aarch64-unknown-linux-musl": "arm64"}
@@ -67,7 +64,7 @@ Files = dict[str, tuple[bytes, bool]]
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--target", action="append", choices=sorted([*TARGETS, *GLIBC_TARGETS]), required=True)
+    parser.add_argument("--target", action="append", choices=sorted(TARGETS), required=True)
     parser.add_argument("--built", type=Path, help="take the programs of TARGET/release below this folder, and build none")
     parser.add_argument("--build-only", action="store_true", help="build the programs into target/TARGET/release, and make nothing of them")
     parser.add_argument("--url", help="where the archives of this version will lie")
@@ -101,13 +98,11 @@ def distribute(programs: dict[str, Path], version: str, url: str, out: Path) -> 
             archives[target] = (f"{name}.zip", zip_of({f"{name}/{place}": of for place, of in files.items()}))
         else:
             archives[target] = (f"{name}.tar.gz", tarball(files, f"{name}/"))
-        written |= dict([archives[target]])
-        if target in TARGETS:
-            written |= dict([wheel(files, version, target), npm_package(files, version, target)])
+        written |= dict([archives[target], wheel(files, version, target), npm_package(files, version, target)])
         if target in OCI_ARCHITECTURES:
             layers[OCI_ARCHITECTURES[target]] = {f"usr/local/{place}": of for place, of in files.items()}
             written |= dict([lambda_layer(folder / EXTENSION, version, target)])
-    written |= dict([npm_launcher(version, [target for target in programs if target in TARGETS]), formula(archives, version, url)])
+    written |= dict([npm_launcher(version, list(programs)), formula(archives, version, url)])
     if layers:
         written |= dict([image(layers, version)])
     for name, content in written.items():
@@ -274,7 +269,7 @@ def formula(archives: dict[str, tuple[str, bytes]], version: str, url: str) -> t
     for system in ("macos", "linux"):
         of_system = []
         for target, (name, content) in sorted(archives.items()):
-            if target in TARGETS and TARGETS[target][2][0] == system:
+            if TARGETS[target][2][0] == system:
                 digest = hashlib.sha256(content).hexdigest()
                 of_system.append(f"    on_{TARGETS[target][2][1]} do\n      url \"{url}/{name}\"\n      sha256 \"{digest}\"\n    end\n")
         if of_system:

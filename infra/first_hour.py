@@ -199,9 +199,10 @@ def index_throttles(stack: Stack) -> Result:
 def stream(stack: Stack) -> Result:
     of_function = stack.client("lambda").list_event_source_mappings(FunctionName=stack.physical("RebalanceFunction"))["EventSourceMappings"]
     wrong = [f"{each['State']}, {each.get('LastProcessingResult', '')}" for each in of_function if each["State"] != "Enabled"]
-    if wrong or not of_function:
-        return Result(FAIL, f"RebalanceFunction does not read the stream: {'; '.join(wrong) or 'it has no mapping'}")
-    return Result(PASS, f"RebalanceFunction reads the stream by {len(of_function)} mapping(s)")
+    # One for what begins, and one for what moves.
+    if wrong or len(of_function) != 2:
+        return Result(FAIL, f"RebalanceFunction does not read the stream by two mappings: {'; '.join(wrong) or f'it has {len(of_function)}'}")
+    return Result(PASS, "RebalanceFunction reads the stream by two mappings")
 
 
 def recursion(stack: Stack) -> Result:
@@ -349,7 +350,7 @@ CHECKS = [
     Check(
         "stream",
         stream,
-        unknown="whether the mapping comes up",
+        unknown="whether the mappings come up",
         first="any deployment",
         reading="fail: reshards wait for the schedule",
     ),

@@ -519,6 +519,41 @@ mod tests {
         assert!(parsed(&["query", "--pk", "a", "--alll"]).is_err());
     }
 
+    /// `query` and `top` took both tables, which nobody could name beside a stack.
+    #[test]
+    fn regression_a_stack_or_a_main_table_did_not_do() {
+        for words in [
+            &["query", "--pk", "a"][..],
+            &["top"],
+            &["verify", "--all"],
+            &["scale", "--pk", "a", "--shards", "2"],
+            &["reshards"],
+            &["pause", "--pk", "a"],
+            &["resume", "--pk", "a"],
+            &["cancel", "--pk", "a"],
+            &["status"],
+            &["decisions"],
+            &["indexes"],
+            &["settings"],
+            &["import", "a.csv"],
+            &["export", "--all"],
+            &["doctor"],
+            &["console"],
+            &["use"],
+        ] {
+            for place in [
+                &["--stack-name", "s"][..],
+                &["--main-table", "m"],
+                &["--main-table", "m", "--metadata-table", "n"],
+            ] {
+                let parsed = parsed(&[words, place].concat());
+                let why = parsed.as_ref().err().map(ToString::to_string).unwrap_or_default();
+                assert!(parsed.is_ok(), "{words:?} {place:?}: {why}");
+            }
+            assert!(parsed(&[words, &["--metadata-table", "n"]].concat()).is_err(), "{words:?}");
+        }
+    }
+
     #[test]
     fn regression_a_flag_that_needs_no_value_took_the_next_flag_for_one() {
         let table = ["--main-table", "m", "--metadata-table", "n"];

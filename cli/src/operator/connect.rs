@@ -193,7 +193,8 @@ async fn metadata_table_of(operator: &Operator, main_table: &str) -> Result<Stri
     match operator.metadata_table_of(main_table).await {
         Ok(Some(found)) => Ok(found),
         Ok(None) => Err(Failure::connection(format!(
-            "no stack has served the table {main_table} yet, so it does not say its metadata table: name --metadata-table"
+            "the table {main_table} does not say its metadata table, as no stack has served it, or none since it was restored: name \
+             --metadata-table"
         ))),
         Err(PinnedError::Refused(error)) => Err(error.into()),
         Err(error) => Err(Failure::connection(error.to_string())),

@@ -23,7 +23,7 @@ use crate::streams::Unwritten;
 
 #[derive(Debug, clap::Args)]
 #[command(mut_args(|arg| match arg.get_id().as_str() {
-    "main_table" | "metadata_table" => arg.required_unless_present("series"),
+    "main_table" => arg.required_unless_present("series"),
     _ => arg,
 }))]
 pub(crate) struct QueryArgs {

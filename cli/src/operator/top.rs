@@ -21,7 +21,7 @@ const PERIOD_SECS: u32 = 60;
 
 #[derive(Debug, clap::Args)]
 #[command(mut_args(|arg| match arg.get_id().as_str() {
-    "main_table" | "metadata_table" => arg.required_unless_present("table"),
+    "main_table" => arg.required_unless_present("table"),
     _ => arg,
 }))]
 pub(crate) struct TopArgs {

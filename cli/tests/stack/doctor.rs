@@ -118,7 +118,7 @@ fn the_parameters_of_a_stack_are_held_against_what_was_seen() {
     let examine = |name, parameters| examine_stack(&stack, name, parameters);
     let as_deployed = examine(
         "dynashard",
-        &[("ScaleReservedConcurrency", "5"), ("RebalanceReservedConcurrency", "12")],
+        &[("ScaleReservedConcurrency", "5"), ("RebalanceReservedConcurrency", "22")],
     );
     assert_eq!(as_deployed.status, 0, "{as_deployed:?}");
     assert_eq!(status(&as_deployed, "concurrency"), "ok");

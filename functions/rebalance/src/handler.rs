@@ -82,7 +82,7 @@ impl RebalanceHandler {
             return true;
         }
         let slice = match PartitionKey::new(key) {
-            // The record that this leads to is one of another mapping, which has a batch of few moving collections.
+            // The record of `move` comes by the other mapping, whose batches are small.
             Ok(partition) if begins(record) => self.rebalancer.relieve(&partition, deadline).await,
             Ok(partition) => self.rebalancer.advance(&partition, lane, deadline).await,
             Err(error) => Slice { advance: Err(error.into()), reshard: None },

@@ -71,6 +71,7 @@ impl Operator {
             // A stack pins its settings, and then claims its main table.
             None => {
                 let owner = inspector.owner_of(main_table, &schema).await?;
+                let owner = owner.filter(|owner| owner.is_of_this_table);
                 owner.ok_or(PinnedError::NothingPinned)?.metadata_table
             }
         };
@@ -97,8 +98,8 @@ impl Operator {
         Ok(StackTables { metadata_table, settings, policy })
     }
 
-    /// The metadata table of the stack that serves a main table, as that names it; `None` if no stack has served it yet. Takes the
-    /// permissions `dynamodb:DescribeTable` and `dynamodb:GetItem`.
+    /// The metadata table of the stack that serves a main table, as that names it; `None` if no stack has served it yet, or none since
+    /// it was restored. Takes the permissions `dynamodb:DescribeTable` and `dynamodb:GetItem`.
     ///
     /// # Errors
     /// The main table is not there, or could not be read.
@@ -107,6 +108,7 @@ impl Operator {
         let main = inspector.described(main_table).await?;
         let schema = schema_of_main((main_table, &main), Separator::default())?;
         let owner = inspector.owner_of(main_table, &schema).await?;
+        let owner = owner.filter(|owner| owner.is_of_this_table);
         Ok(owner.map(|owner| owner.metadata_table))
     }
 

@@ -455,7 +455,7 @@ impl ItemStore for DynamoItemStore {
             .client
             .put_item()
             .table_name(&self.table)
-            .set_item(Some(owner::encode(owner, &self.schema)))
+            .set_item(Some(owner::encode(owner, &self.table, &self.schema)))
             .condition_expression("attribute_not_exists(#owner) OR #owner = :owner")
             .expression_attribute_names("#owner", owner::OWNER_ID)
             .expression_attribute_values(":owner", AttributeValue::S(owner.stack_id.clone()));

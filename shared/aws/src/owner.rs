@@ -16,6 +16,9 @@ pub const OWNER_ID: &str = "_ds_owner";
 /// The name of its metadata table. Must be kept stable.
 const OWNER_METADATA: &str = "_ds_metadata";
 
+/// The name of the main table that it is said of. Must be kept stable.
+const OWNER_MAIN: &str = "_ds_main";
+
 /// A strongly consistent `GetItem`.
 pub async fn read(
     client: &Client,
@@ -30,7 +33,7 @@ pub async fn read(
         .send()
         .await
         .map_err(|e| of_read(&e))?;
-    answer.item.map(|item| decode(&item)).transpose()
+    answer.item.map(|item| decode(&item, main_table)).transpose()
 }
 
 /// The bytes of the main table and its local secondary indexes, where it has any.
@@ -54,10 +57,19 @@ pub(crate) async fn locally_indexed_bytes(
 }
 
 /// The whole item.
-pub(crate) fn encode(owner: &Owner, schema: &TableSchema) -> HashMap<String, AttributeValue> {
-    let attributes = [(OWNER_ID, &owner.stack_id), (OWNER_METADATA, &owner.metadata_table)];
+pub(crate) fn encode(
+    owner: &Owner,
+    main_table: &str,
+    schema: &TableSchema,
+) -> HashMap<String, AttributeValue> {
+    let attributes = [
+        (OWNER_ID, owner.stack_id.as_str()),
+        (OWNER_METADATA, &owner.metadata_table),
+        (OWNER_MAIN, main_table),
+    ];
+    let text = |text: &str| AttributeValue::S(text.to_owned());
     let mut item = key(schema);
-    item.extend(attributes.map(|(name, text)| (name.to_owned(), AttributeValue::S(text.clone()))));
+    item.extend(attributes.map(|(name, value)| (name.to_owned(), text(value))));
     item
 }
 
@@ -73,7 +85,7 @@ pub fn key(schema: &TableSchema) -> HashMap<String, AttributeValue> {
     ])
 }
 
-fn decode(item: &HashMap<String, AttributeValue>) -> Result<Owner, StoreError> {
+fn decode(item: &HashMap<String, AttributeValue>, main_table: &str) -> Result<Owner, StoreError> {
     let text = |name: &str| {
         let text = item.get(name).and_then(|value| value.as_s().ok());
         let key = Owner::KEY;
@@ -81,5 +93,9 @@ fn decode(item: &HashMap<String, AttributeValue>) -> Result<Owner, StoreError> {
             || format!("the item {key:?} of the main table is damaged: {name} is not a string");
         text.cloned().ok_or_else(|| StoreError::Corrupt(why()))
     };
-    Ok(Owner { stack_id: text(OWNER_ID)?, metadata_table: text(OWNER_METADATA)? })
+    // Software of before has not said it.
+    let said_of = item.get(OWNER_MAIN).and_then(|value| value.as_s().ok());
+    let is_of_this_table = said_of.is_some_and(|name| name == main_table);
+    let (stack_id, metadata_table) = (text(OWNER_ID)?, text(OWNER_METADATA)?);
+    Ok(Owner { stack_id, metadata_table, is_of_this_table })
 }

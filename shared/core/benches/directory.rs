@@ -42,7 +42,7 @@ const STORM: Duration = Duration::from_secs(10);
 /// Until everything that the storm began is in force, or never will be.
 const AFTER: Duration = Duration::from_mins(1);
 /// When a growth is to be in force at the latest, in seconds, and by how many tries.
-const IN_FORCE_AFTER: f64 = 30.0;
+const IN_FORCE_AFTER: f64 = 10.0;
 const MOST_TRIES: u32 = 2;
 /// What the partition of an item takes of read units and of write units in a second.
 const MOST: [f64; 2] = [3_000.0, 1_000.0];

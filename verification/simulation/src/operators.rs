@@ -273,16 +273,28 @@ impl Fleet {
             self.warm.push(world.start(Role::Rebalancer, Rebalancer::new));
         }
         let process = &self.warm[at.min(self.warm.len() - 1)];
+        // A record of metadata in `forward` brings that into force and no more, and others come late.
+        let relieves = world.kernel.draw(|random| random.index(2) == 0);
+        let hint = hint.map(|(partition, lane)| (partition, lane, relieves && lane == 0));
         let task = slice(world.clone(), process.clone(), hint);
         world.kernel.spawn(world.outside, task);
     }
 }
 
-async fn slice(world: World, process: Process<Rebalancer>, hint: Option<(PartitionKey, u32)>) {
+async fn slice(
+    world: World,
+    process: Process<Rebalancer>,
+    hint: Option<(PartitionKey, u32, bool)>,
+) {
     let time = world.scenario.longest_slice;
     let work = move |rebalancer: Arc<Rebalancer>, deadline| async move {
-        if let Some((partition, lane)) = hint {
-            return vec![rebalancer.advance(&partition, lane, deadline).await.advance.map(|_| ())];
+        if let Some((partition, lane, relieves)) = hint {
+            let slice = if relieves {
+                rebalancer.relieve(&partition, deadline).await
+            } else {
+                rebalancer.advance(&partition, lane, deadline).await
+            };
+            return vec![slice.advance.map(|_| ())];
         }
         let Sweep { collections, unlisted, .. } = rebalancer.sweep(deadline).await;
         let advances = collections.into_iter().map(|(_, slice)| slice.advance.map(|_| ()));

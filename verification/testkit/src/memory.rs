@@ -316,7 +316,8 @@ impl MemoryStore {
     /// Makes another stack its owner.
     pub fn be_owned_by(&self, stack_id: &str) {
         let metadata_table = "of another stack".to_owned();
-        self.lock().owner = Some(Owner { stack_id: stack_id.to_owned(), metadata_table });
+        let stack_id = stack_id.to_owned();
+        self.lock().owner = Some(Owner { stack_id, metadata_table, is_of_this_table: true });
     }
 
     /// Has writes be taken however long ago they are dated, or not any more.

@@ -490,8 +490,8 @@ fn vector_indexes(main: &TableState) -> Option<Check> {
 }
 
 /// The least reservation of `RebalanceFunction` with which relief does not wait for moves: the ten batches that Lambda may have
-/// under way for one shard of the metadata table's stream, the sweep, and one more.
-const LEAST_FOR_REBALANCE: u32 = 12;
+/// under way for one shard of the metadata table's stream by each of two mappings, the sweep, and one more.
+const LEAST_FOR_REBALANCE: u32 = 22;
 
 /// The least reservation of `ScaleFunction` with which alarms do not wait for operators' requests.
 const LEAST_FOR_SCALE: u32 = 5;

@@ -39,8 +39,11 @@ pub struct Pinned {
 pub struct Owner {
     /// The id that the owner's directory has pinned.
     pub stack_id: String,
-    /// The metadata table that holds this directory, for people to read.
+    /// The metadata table that holds this directory.
     pub metadata_table: String,
+    /// Whether it says so of the table in which the item lies. One that was restored says it of the table of before, and has
+    /// another metadata table.
+    pub is_of_this_table: bool,
 }
 
 impl Owner {

@@ -16,32 +16,35 @@ pub(crate) async fn compare_owner(
     claims: bool,
     deadline: Deadline,
 ) -> Result<(), Error> {
-    let own_table = context.record_store().table();
+    let metadata_table = context.record_store().table();
+    let of_stack = |own: &str| Owner {
+        stack_id: own.to_owned(),
+        metadata_table: metadata_table.to_owned(),
+        is_of_this_table: true,
+    };
     let mut attempts = context.attempts(deadline);
     loop {
         let why = "the owner of the main table could not be read in time";
-        let owner = attempts.make(|| context.items().owner(), why).await?;
-        // Tables that were restored name the metadata table that there was before.
-        let is_own = |owner: &Owner| owner.metadata_table == own_table || !claims;
-        match (owner, stack_id) {
-            (Some(owner), Some(own)) if owner.stack_id == own && is_own(&owner) => return Ok(()),
-            (Some(owner), own) if own != Some(owner.stack_id.as_str()) => {
-                return Err(belongs_to(&owner, own_table));
-            }
-            (_, Some(own)) if claims => {
-                let metadata_table = own_table.to_owned();
-                let owner = Owner { stack_id: own.to_owned(), metadata_table };
-                match context.items().claim(&owner).await {
-                    Ok(()) => return Ok(()),
-                    // The next read shows whose it is.
-                    Err(StoreError::ConditionFailed { .. } | StoreError::OutcomeUnknown(_)) => {
-                        let why = "the main table could not be claimed in time";
-                        attempts.pause(Error::new(Code::Unavailable, why)).await?;
-                    }
-                    Err(error) => attempts.pause(refusal(error)?).await?,
+        match (attempts.make(|| context.items().owner(), why).await?, stack_id) {
+            (Some(owner), Some(own)) if owner.stack_id == own => {
+                let says = of_stack(own);
+                if claims && owner != says {
+                    // Tables that were restored have other names than they say. Whoever may not correct that goes on.
+                    drop(context.items().claim(&says).await);
                 }
+                return Ok(());
             }
-            _ => return Ok(()),
+            (Some(owner), _) => return Err(belongs_to(&owner, metadata_table)),
+            (None, Some(own)) if claims => match context.items().claim(&of_stack(own)).await {
+                Ok(()) => return Ok(()),
+                // The next read shows whose it is.
+                Err(StoreError::ConditionFailed { .. } | StoreError::OutcomeUnknown(_)) => {
+                    let why = "the main table could not be claimed in time";
+                    attempts.pause(Error::new(Code::Unavailable, why)).await?;
+                }
+                Err(error) => attempts.pause(refusal(error)?).await?,
+            },
+            (None, _) => return Ok(()),
         }
     }
 }

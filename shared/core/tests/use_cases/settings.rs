@@ -143,11 +143,21 @@ fn regression_restored_tables_named_the_metadata_table_of_before() {
     let world = World::with_nothing_pinned(usual_settings());
     assert_eq!(find(&world, &function(&world, LEASE)), Ok(()));
     let own = world.memory.owned_by().expect("claimed by the first function");
-    let before = Owner { metadata_table: "before".to_owned(), ..own.clone() };
-    block_on(world.memory.claim(&before)).expect("it is of the same stack");
+    let restored = || {
+        let metadata_table = "before".to_owned();
+        let before = Owner { metadata_table, is_of_this_table: false, ..own.clone() };
+        block_on(world.memory.claim(&before)).expect("it is of the same stack");
+        before
+    };
+    let before = restored();
     // Whoever pins nothing changes nothing.
     assert_eq!(find(&world, &world.directory_of(with_lease(LEASE))), Ok(()));
     assert_eq!(world.memory.owned_by(), Some(before));
+    // It serves, whether it may correct that or not.
+    let denied = StoreError::Misconfigured("the role may not".to_owned());
+    world.store.script(Operation::Claim, [Fault::Refuse(denied)]);
+    assert_eq!(find(&world, &function(&world, LEASE)), Ok(()));
+    assert_eq!(world.memory.owned_by(), Some(restored()));
     assert_eq!(find(&world, &function(&world, LEASE)), Ok(()));
     assert_eq!(world.memory.owned_by(), Some(own));
 }

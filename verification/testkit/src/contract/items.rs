@@ -353,6 +353,7 @@ pub async fn a_main_table_is_claimed_once(fixture: &impl Fixture) {
     let owned_by = |stack_id: &str, metadata_table: &str| Owner {
         stack_id: stack_id.to_owned(),
         metadata_table: metadata_table.to_owned(),
+        is_of_this_table: true,
     };
     assert_eq!(store.owner().await, Ok(None));
     assert_eq!(store.claim(&owned_by("first", "metadata")).await, Ok(()));

@@ -454,7 +454,7 @@ fn replicas_that_are_to_be_read_are_to_be_there() {
 /// A reservation is a maximum, and this one was recommended.
 #[test]
 fn regression_relief_waited_for_moves_with_a_reservation_of_two() {
-    for rebalance in ["1", "2", "11"] {
+    for rebalance in ["1", "2", "12", "21"] {
         let check = concurrency(Some("1"), Some(rebalance));
         assert_eq!(check.status, Status::Warning, "{rebalance}");
         let advice = check.advice.expect("what to deploy");

@@ -90,9 +90,6 @@ impl Rebalancer {
             if !seen.metadata.needs_rebalancing() {
                 return Ok(Advance::Nothing);
             }
-            if until == Until::InMove && matches!(seen.metadata.phase, Phase::Move { .. }) {
-                return Ok(Advance::Elsewhere);
-            }
             let (job, now) = self.directory.records().job(partition, deadline).await?;
             state.looks_at(now, self.directory.now());
             let Some(job) = job else {
@@ -109,6 +106,10 @@ impl Rebalancer {
             state.finds(&seen.metadata, &job, waits);
             let step = next_step(&seen.metadata, &job, Observation { now, unchanged_for }, waits);
             let scans = matches!(step, NextStep::Scan | NextStep::RemoveMarkers);
+            let is_in_move = matches!(seen.metadata.phase, Phase::Move { .. });
+            if until == Until::InMove && (scans || is_in_move) {
+                return Ok(Advance::Elsewhere);
+            }
             if scans && state.scanned >= SCAN_SLICE {
                 return self.end_slice(partition, state, now, deadline).await;
             }
