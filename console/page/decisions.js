@@ -41,7 +41,8 @@ export function decisionItems(decisions, { isOfOne = false, most } = {}) {
     return h("li", {},
       h("p", { class: "what" },
         h("time", { class: "small quiet", datetime: new Date(Math.min(decision.last, LAST) * 1000).toISOString() }, time(decision.last)),
-        isOfOne ? null : h("a", { href: href(decision.pk) }, decision.pk),
+        // No collection has a reserved key, so there is no page of one.
+        isOfOne ? null : decision.pk.startsWith("_ds_") ? h("span", {}, decision.pk) : h("a", { href: href(decision.pk) }, decision.pk),
         h("span", { class: `tag ${kind}` }, text),
         h("b", {}, diagnosis(decision.diagnosis)),
         decision.times > 1 ? h("span", { class: "small quiet" }, `noted ${number(decision.times)} times since ${time(decision.at)}`) : null,

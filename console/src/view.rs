@@ -266,7 +266,9 @@ pub(crate) fn decisions(
     let newest = all.into_iter().take(limit).map(|(partition, _, record)| {
         let metadata = known.collections.get(partition).and_then(|of| of.metadata.as_ref());
         let mut decision = json!(DecisionView::new(partition, record));
-        decision["cost"] = json!(cost(record, metadata, frame));
+        // More shards of indexes move nothing.
+        let cost = (!partition.is_reserved()).then(|| cost(record, metadata, frame)).flatten();
+        decision["cost"] = json!(cost);
         decision
     });
     newest.collect()

@@ -35,10 +35,14 @@ impl ReadHandler {
     async fn get(
         &self,
         request: &Request,
-        params: Params,
+        params: Result<Params, Problem>,
         deadline: Deadline,
     ) -> Result<Response, Problem> {
-        let answer = self.got(request, params, deadline).await;
+        let got = async |params| self.got(request, params, deadline).await;
+        let answer = match params {
+            Ok(params) => got(params).await,
+            Err(problem) => Err(problem),
+        };
         match self.reader.directory().settings().item_cache {
             None => answer,
             Some(_) => answer.map_err(Problem::uncacheable),
@@ -230,9 +234,9 @@ impl ReadHandler {
 impl Handler for ReadHandler {
     async fn handle(&self, request: &Request, deadline: Deadline) -> Result<Response, Problem> {
         match (request.method.as_str(), request.path.as_str()) {
-            ("GET" | "HEAD", "/item") => self.get(request, request.params()?, deadline).await,
+            ("GET" | "HEAD", "/item") => self.get(request, request.params(), deadline).await,
             ("POST", "/item/get") => {
-                let params = body::params(request, self.schema().sort_key_type)?;
+                let params = body::params(request, self.schema().sort_key_type);
                 self.get(request, params, deadline).await
             }
             ("POST", "/batch-get") => self.batch_get(request, deadline).await,

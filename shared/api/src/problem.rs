@@ -132,7 +132,7 @@ impl Problem {
         Self::of(BAD_BODY, detail)
     }
 
-    pub(crate) fn bad_header(detail: String) -> Self {
+    pub fn bad_header(detail: String) -> Self {
         Self::of(BAD_HEADER, detail)
     }
 

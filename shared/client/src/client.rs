@@ -8,6 +8,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
+use crate::whole_numbers::written_out;
 use crate::{ClientError, CollectionQuery, Condition, ETag, Store};
 
 /// Stores, finds and queries values of types that say their own key.
@@ -80,7 +81,8 @@ impl<S: Store> Client<S> {
         self.store.put(&key, &json, condition).await
     }
 
-    /// Deletes the item of a key. To delete what does not exist succeeds, unless the condition asks for it.
+    /// Deletes the item of a key. To delete what does not exist succeeds, unless the condition asks for it. [`Condition::Absent`] is
+    /// refused with `bad_header`.
     pub async fn delete(&self, key: &ItemKey, condition: &Condition) -> Result<(), ClientError> {
         self.store.delete(key, condition).await
     }
@@ -134,6 +136,6 @@ enum Next {
 }
 
 fn value<T: DeserializeOwned>(json: &RawValue) -> Result<T, ClientError> {
-    serde_json::from_str(json.get())
+    serde_json::from_str(&written_out(json.get()))
         .map_err(|source| ClientError::Json { what: "the item is not of this type", source })
 }

@@ -4,6 +4,7 @@ use std::time::Duration;
 use dynashard_api::body;
 use dynashard_api::body::Document;
 use dynashard_api::json::{Format, ItemJson};
+use dynashard_api::problem::Problem;
 use dynashard_aws_operator::{Caller, Operator};
 use dynashard_core::ports::Consistency;
 use dynashard_core::query::{MAX_PAGE_BYTES, PageBudget, Query};
@@ -12,6 +13,7 @@ use dynashard_core::{
     TableSchema, Version, Writer,
 };
 use dynashard_keys::{ItemKey, PartitionKey, Placement, ShardCount, SortKey};
+use serde_json::json;
 use serde_json::value::{RawValue, to_raw_value};
 
 use crate::{ClientError, CollectionQuery, Condition, ETag, Found, Page, Store};
@@ -141,6 +143,9 @@ impl Store for InProcess {
     }
 
     async fn delete(&self, key: &ItemKey, condition: &Condition) -> Result<(), ClientError> {
+        if *condition == Condition::Absent {
+            return Err(Problem::bad_header("what is absent cannot be deleted".to_owned()).into());
+        }
         Box::pin(self.writer.delete(key, precondition(condition), self.deadline())).await?;
         Ok(())
     }
@@ -170,6 +175,9 @@ impl Store for InProcess {
         amount: i64,
         bounds: Bounds,
     ) -> Result<(), ClientError> {
+        // What the API refuses would make a counter that its clients cannot ask for.
+        let asked = json!({ "add": amount, "min": bounds.min, "max": bounds.max }).to_string();
+        let (amount, bounds) = body::add(asked.as_bytes())?;
         Box::pin(self.writer.add_to_counter(key, amount, bounds, self.deadline())).await?;
         Ok(())
     }

@@ -40,6 +40,7 @@ mod error;
 mod http_api;
 mod in_process;
 mod store;
+mod whole_numbers;
 
 pub use client::{Client, Stored};
 pub use dynashard_core::Bounds;

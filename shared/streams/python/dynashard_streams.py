@@ -89,13 +89,14 @@ def logical(record: dict[str, Any], partition_key_name: str = "pk", separator: s
     if may_repeat and version is None:
         # Every write draws a version, so this is a move of an item that another program has written.
         return None
+    is_drawn = version is not None and old is not None and _number(old, "_ds_v") != version
     images = {}
     for name, image in (("OldImage", old), ("NewImage", new)):
         if image is not None:
             own = {name: value for name, value in image.items() if not name.startswith("_ds_")}
             images[name] = {**own, partition_key_name: {"S": key}}
-    if event == "MODIFY" and images["OldImage"] == images["NewImage"]:
-        # DynamoDB makes no record of a write that changes nothing. Here it has changed the version at least.
+    if event == "MODIFY" and images["OldImage"] == images["NewImage"] and not is_drawn:
+        # Whoever has written what was there already has drawn a version, by which a move that repeats it is known.
         return None
     rest = {name: value for name, value in change.items() if name not in ("OldImage", "NewImage")}
     keys = {**change["Keys"], partition_key_name: {"S": key}}

@@ -91,13 +91,17 @@ impl Table {
         if may_repeat && version.is_none() {
             return Ok(None);
         }
+        let is_drawn = match &old {
+            Some(old) => version.is_some_and(|drawn| number(old, VERSION) != Ok(drawn)),
+            None => true,
+        };
         let logical = json!({ "S": logical.as_str() });
         for image in [&mut old, &mut new].into_iter().flatten() {
             image.retain(|name, _| !name.starts_with(RESERVED_PREFIX));
             image.insert(self.partition_key_name.clone(), logical.clone());
         }
-        // DynamoDB makes no record of a write that changes nothing. Here it has changed the version at least.
-        if old == new {
+        // Whoever has written what was there already has drawn a version, by which a move that repeats it is known.
+        if old == new && !is_drawn {
             return Ok(None);
         }
         put_image(change, "OldImage", old);
