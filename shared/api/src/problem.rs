@@ -132,6 +132,7 @@ impl Problem {
         Self::of(BAD_BODY, detail)
     }
 
+    /// A header that is not understood, or that does not belong to the request.
     pub fn bad_header(detail: String) -> Self {
         Self::of(BAD_HEADER, detail)
     }
