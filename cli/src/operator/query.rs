@@ -10,7 +10,7 @@ use dynashard_api::params::Params;
 use dynashard_api::problem::Problem;
 use dynashard_aws_operator::SeriesTables;
 use dynashard_core::query::{MAX_LIMIT, MAX_PAGE_BYTES, PageBudget, Query, QueryPage};
-use dynashard_core::{IndexPage, Reader, SecondaryIndex, StoredItem, TableSchema};
+use dynashard_core::{Code, IndexPage, Reader, SecondaryIndex, StoredItem, TableSchema};
 use dynashard_keys::{ItemKey, PartitionKey, SortKey, SortKeyType};
 use serde::Serialize;
 
@@ -113,7 +113,9 @@ pub(crate) async fn run(args: QueryArgs) -> ExitCode {
     if failure.is_none() || progress.has_begun {
         output.json(&progress);
     }
-    if let Some(cursor) = &progress.cursor {
+    let is_damaged =
+        failure.as_ref().is_some_and(|failure| failure.code == Code::BadCursor.as_str());
+    if let Some(cursor) = progress.cursor.as_ref().filter(|_| !is_damaged) {
         note!("dynashard: continue with --cursor {cursor}");
     }
     output.end(status)

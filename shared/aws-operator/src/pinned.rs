@@ -66,14 +66,13 @@ impl Operator {
         let (main, ttl_attribute) = join(described, inspector.ttl_attribute(main_table)).await;
         let main = (main_table, &main?);
         let schema = schema_of_main(main, Separator::default())?;
-        let metadata_table = match metadata_table {
-            Some(named) => named.to_owned(),
+        let metadata_table = if let Some(named) = metadata_table {
+            named.to_owned()
+        } else {
             // A stack pins its settings, and then claims its main table.
-            None => {
-                let owner = inspector.owner_of(main_table, &schema).await?;
-                let owner = owner.filter(|owner| owner.is_of_this_table);
-                owner.ok_or(PinnedError::NothingPinned)?.metadata_table
-            }
+            let owner = inspector.owner_of(main_table, &schema).await?;
+            let owner = owner.filter(|owner| owner.is_of_this_table);
+            owner.ok_or(PinnedError::NothingPinned)?.metadata_table
         };
         let mut settings = Settings { schema, ..Settings::default() };
         settings.scaling = ScalingPolicy { mode: ScalingMode::Off, ..settings.scaling };

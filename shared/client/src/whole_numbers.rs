@@ -23,7 +23,9 @@ pub(crate) fn written_out(json: &str) -> Cow<'_, str> {
             let number = &rest[..length];
             let plain = number.contains('e').then(|| number.parse::<Number>().ok()).flatten();
             let plain = plain.map(|number| number.to_string());
-            if let Some(plain) = plain.filter(|plain| plain.len() <= LONGEST && !plain.contains('.')) {
+            if let Some(plain) =
+                plain.filter(|plain| plain.len() <= LONGEST && !plain.contains('.'))
+            {
                 written.push_str(&json[copied..at]);
                 written.push_str(&plain);
                 copied = at + length;
@@ -63,7 +65,10 @@ mod tests {
         assert_eq!(stored, "1e20");
         assert_eq!(serde_json::from_str::<u128>(&written_out(&stored)).expect("it is one"), big);
         for (json, expected) in [
-            (r#"{"a":-12e20,"b":[1e20,5]}"#, r#"{"a":-1200000000000000000000,"b":[100000000000000000000,5]}"#),
+            (
+                r#"{"a":-12e20,"b":[1e20,5]}"#,
+                r#"{"a":-1200000000000000000000,"b":[100000000000000000000,5]}"#,
+            ),
             (r#"{"1e20":"1e20 \"1e20\\","é":1.5}"#, r#"{"1e20":"1e20 \"1e20\\","é":1.5}"#),
             ("[1e125,5e-130,true,null,0.5]", "[1e125,5e-130,true,null,0.5]"),
         ] {

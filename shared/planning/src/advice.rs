@@ -4,6 +4,7 @@ use dynashard_core::Settings;
 use dynashard_keys::Placement;
 use serde::Serialize;
 
+use crate::bulk_load::BulkLoad;
 use crate::capacity::Throughput;
 use crate::figure::{dollars, number};
 use crate::shards;
@@ -69,7 +70,7 @@ impl Advice {
     pub fn of(
         workload: &Workload,
         placement: Placement,
-        table: &TableNeeds,
+        (table, bulk): (&TableNeeds, Option<&BulkLoad>),
         now: &Stage,
         later: &Stage,
     ) -> Self {
@@ -114,6 +115,7 @@ impl Advice {
                 number(one.read_units)
             ));
         }
+        reasons.extend(bulk.and_then(|bulk| of_bulk(bulk, workload)));
         reasons.push(of_mode(later));
         Self {
             verdict,
@@ -126,6 +128,20 @@ impl Advice {
                 .collect(),
         }
     }
+}
+
+/// What loading items at once asks of the hottest key, if that is more than a partition gives.
+fn of_bulk(bulk: &BulkLoad, workload: &Workload) -> Option<String> {
+    let units = crate::float(bulk.write_units_per_second);
+    let of_key = Throughput { write_units: units * workload.hot_key_share, read_units: 0.0 };
+    let shards = shards::with_head_room(of_key);
+    (shards > 1).then(|| {
+        format!(
+            "While items are loaded in bulk the hottest key is asked for {} write units a second, which {shards} shards give: make \
+             its collection with as many before, spread the load over keys, or take longer.",
+            number(of_key.write_units)
+        )
+    })
 }
 
 /// Both or neither: AWS takes no warm throughput of writes or reads alone.
@@ -229,7 +245,7 @@ fn settings(placement: Placement, workload: &Workload, later: &Stage) -> Vec<Set
         settings.push(Setting { parameter: "MaxShards", value: most.to_string() });
     }
     if workload.queries_per_second > 0.0 && workload.peak_ratio >= PEAKED {
-        settings.push(Setting { parameter: "ShrinkMode", value: "on".to_owned() });
+        settings.push(Setting { parameter: "ShrinkMode", value: "dry-run".to_owned() });
     }
     settings
 }

@@ -48,8 +48,8 @@ pub fn needed(workload: &Workload, months: u32) -> u64 {
 pub fn carrying(workload: &Workload, months: u32) -> Option<u64> {
     let carries = |shards: u64| {
         let count = u32::try_from(shards).ok().filter(|count| *count <= ShardCount::MAX)?;
-        let all = peak_of_hottest_key(workload, months, count);
-        Some(with_head_room(all * (1.0 / f64::from(count))) <= 1)
+        // What all take is compared: a part of it, rounded, may be a little more than one takes.
+        Some(with_head_room(peak_of_hottest_key(workload, months, count)) <= shards)
     };
     let mut shards = with_head_room(workload.peak_of_hottest_key(months));
     while let Some(is_enough) = carries(shards) {

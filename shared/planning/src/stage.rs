@@ -94,7 +94,9 @@ impl Stage {
 
 fn with_queries(workload: &Workload, month: u32, shards: ShardCount) -> Throughput {
     let of_query = query_read_units(workload.items_per_query, workload.item_bytes, shards.get());
-    let queries = workload.queries_per_second * workload.growth_after(month);
+    // The other hot keys are queried as the hottest is.
+    let of_all = f64::from(workload.hot_keys);
+    let queries = workload.queries_per_second * of_all * workload.growth_after(month);
     let average = workload.average(month);
     Throughput { read_units: average.read_units + queries * of_query, ..average }
 }

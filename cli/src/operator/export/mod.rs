@@ -102,8 +102,11 @@ pub(crate) async fn run(args: ExportArgs) -> ExitCode {
             format!(", and {:?} up to the sort key {sort:?}", partition.as_str())
         }
     };
+    // What could not be written was counted before.
+    let is_lost = failure.as_ref().is_some_and(|failure| failure.code == sink::OUTPUT_FAILED);
+    let holds = if is_lost { "holds less than" } else { "holds" };
     note!(
-        "dynashard: incomplete: {} holds {collections} whole collections{present}: {items} items",
+        "dynashard: incomplete: {} {holds} {collections} whole collections{present}: {items} items",
         sink::name(&args.output)
     );
     if let Some(failure) = failure {

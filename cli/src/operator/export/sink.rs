@@ -85,7 +85,7 @@ fn locked(partial: &Path, path: &Path) -> Result<File, Failure> {
         let detail = format!(
             "another command writes to {partial} at present: wait for its end, or choose another name"
         );
-        return Err(Failure { code: "output_failed", detail });
+        return Err(Failure { code: OUTPUT_FAILED, detail });
     }
     file.set_len(0).map_err(|e| failed(path, &e))?;
     Ok(file)
@@ -116,8 +116,11 @@ pub(super) fn name(path: &Path) -> String {
     }
 }
 
+/// The code of an output that does not take what is written.
+pub(super) const OUTPUT_FAILED: &str = "output_failed";
+
 pub(super) fn failed(path: &Path, error: &io::Error) -> Failure {
-    let code = if error.kind() == io::ErrorKind::BrokenPipe { UNREAD } else { "output_failed" };
+    let code = if error.kind() == io::ErrorKind::BrokenPipe { UNREAD } else { OUTPUT_FAILED };
     Failure { code, detail: format!("{} cannot be written: {error}", name(path)) }
 }
 

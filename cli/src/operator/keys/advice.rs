@@ -144,6 +144,8 @@ pub(super) enum Advice {
         largest_share: f64,
         why: String,
     },
+    /// The sample does not tell.
+    Unknown { why: String },
     /// One item alone takes more than a partition: shards of items cannot help.
     Cache { why: String },
 }
@@ -228,8 +230,12 @@ fn without_load(kind: Kind, spread: &Spread, sharded: &[(u32, Spread)]) -> Advic
     let enough = (1.1 * least).max(0.01);
     let near = sharded.iter().find(|(_, spread)| spread.largest_share <= enough);
     let Some((shards, measured)) = near else {
-        let why = "without sort keys, or with so few rows, no shards can be measured".to_owned();
-        return Advice::Keep { why };
+        let why = format!(
+            "it is {}, and without sort keys, or with so few rows, no shards can be measured: name --sk-column or \
+             --writes-per-sec",
+            kind.says()
+        );
+        return Advice::Unknown { why };
     };
     let why = format!(
         "{}: its busiest value has {:.1}% of the rows. With {shards} shards the busiest has {:.1}%; give \
@@ -311,6 +317,7 @@ mod tests {
             advise(Kind::FewValues, &hot, None, &sharded, None),
             Advice::Shard { shards: 8, .. }
         ));
-        assert!(matches!(advise(Kind::FewValues, &hot, None, &[], None), Advice::Keep { .. }));
+        // "Keep it" was said of a key that is bad.
+        assert!(matches!(advise(Kind::FewValues, &hot, None, &[], None), Advice::Unknown { .. }));
     }
 }

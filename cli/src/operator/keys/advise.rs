@@ -296,6 +296,7 @@ fn print(report: &Report, sample: &Sample<'_>, output: &mut Output) {
     }
     output.text(match &report.advice {
         Advice::Keep { why } => format!("\nAdvice: keep it. {why}"),
+        Advice::Unknown { why } => format!("\nAdvice: it cannot be said. {why}"),
         Advice::Shard { shards, why, .. } => format!("\nAdvice: {shards} shards. {why}"),
         Advice::Cache { why } => format!("\nAdvice: a cache. {why}"),
     });

@@ -140,7 +140,11 @@ impl<'a> Sample<'a> {
         let is_missing = |(_, name): &(_, &str)| records.columns().iter().all(|it| it != name);
         if let Some((flag, name)) = self.needed().find(is_missing) {
             let columns = records.columns().join(", ");
-            let why = format!("it has no column {name:?}, but {columns}; {flag} names another");
+            let why = if columns.is_empty() {
+                "it is empty".to_owned()
+            } else {
+                format!("it has no column {name:?}, but {columns}; {flag} names another")
+            };
             return Err(io::Error::other(why));
         }
         while let Some((line, fields)) = records.next()? {
@@ -346,7 +350,11 @@ pub(in crate::operator) fn second_of(text: &str) -> Option<i64> {
     /// From 2001 to 2033. A figure below is a date without its signs, as 20130101, or counts from another beginning; one
     /// above is a date with an hour, as 2013010110, or counts milliseconds.
     const EPOCH_SECONDS: std::ops::Range<i64> = 1_000_000_000..2_000_000_000;
-    let by_text = || OffsetDateTime::parse(text, &Rfc3339).ok().map(OffsetDateTime::unix_timestamp);
+    // A time that was never set is the first of the year 1, say.
+    let by_text = || {
+        let time = OffsetDateTime::parse(text, &Rfc3339).ok().map(OffsetDateTime::unix_timestamp);
+        time.filter(|seconds| *seconds >= 0)
+    };
     let seconds = text.parse::<i64>().ok();
     seconds.map_or_else(by_text, |seconds| EPOCH_SECONDS.contains(&seconds).then_some(seconds))
 }

@@ -29,7 +29,7 @@ use crate::numbers::float;
 #[derive(Debug, clap::Args)]
 pub(crate) struct SimulateArgs {
     /// A JSON file with the load over time, in place of the flags that describe it.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["writes_per_second", "seconds", "item_bytes", "keys", "zipf", "items", "sort_keys", "patience_seconds", "provisioned_write_units", "sample"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["writes_per_second", "seconds", "item_bytes", "keys", "zipf", "items", "sort_keys", "patience_seconds", "provisioned_write_units", "sample", "times", "pk_column", "time_column", "skip_bad", "max_rows"])]
     scenario: Option<PathBuf>,
     #[command(flatten)]
     sample: TimedSampleArgs,
@@ -262,7 +262,7 @@ fn of_the_past(name: &str, run: &Run, units_of_item: u64, prices: &Prices) -> Op
     }
     let units = float(run.spared_write_units(units_of_item));
     Some(format!(
-        "{name}: sort keys grow, and {} items stay where they are: {} write units (USD {:.2}) fewer; {} epochs at most, {:.1} shards read for a page",
+        "{name}: sort keys grow, and its changes spare {} moves of items: {} write units (USD {:.2}) fewer; {} epochs at most, {:.1} shards read for a page",
         count(run.spared()),
         number(units),
         prices.of_units(0.0, units),

@@ -151,7 +151,8 @@ fn regression_moves_of_many_collections_took_many_times_what_a_table_gives() {
     finish(&world, 2);
     let times = times.lock().expect("no panic");
     assert_eq!(times.len(), usize::try_from(moves).expect("few"));
-    assert_within_budget(&times, MOVES_PER_SEC / 4, "one of four");
+    // So few that what one round has saved up shows.
+    assert_within_budget(&times, MOVES_PER_SEC / 4 + 5, "one of four");
 }
 
 fn assert_within_budget(times: &[Duration], per_sec: u32, case: &str) {

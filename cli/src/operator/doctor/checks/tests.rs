@@ -356,11 +356,11 @@ fn items_expire_as_the_functions_know_it() {
 #[test]
 fn what_lambda_keeps_is_a_parameter_and_the_limit_of_the_account_is_not() {
     assert_eq!(concurrency(Some("5"), Some("0")).status, Status::Ok);
-    assert_eq!(concurrency(Some("5"), Some("12")).status, Status::Ok);
+    assert_eq!(concurrency(Some("5"), Some("22")).status, Status::Ok);
     assert_eq!(concurrency(Some("1"), Some("0")).status, Status::Warning);
     // A stack that was deployed before there were such parameters has none.
     for (scale, rebalance) in
-        [(Some("0"), Some("0")), (Some("0"), Some("12")), (Some(""), Some(""))]
+        [(Some("0"), Some("0")), (Some("0"), Some("22")), (Some(""), Some(""))]
     {
         let check = concurrency(scale, rebalance);
         assert_eq!(check.status, Status::Unknown);

@@ -113,6 +113,9 @@ impl Rebalancer {
             if scans && state.scanned >= SCAN_SLICE {
                 return self.end_slice(partition, state, now, deadline).await;
             }
+            if scans || !job.unmovable.is_empty() {
+                state.mover_wcu = self.budget.of(&job, &self.directory, deadline).await;
+            }
             let outcome = match seen.metadata.reshard() {
                 Some(reshard)
                     if reshard.is_in_move
@@ -282,8 +285,8 @@ impl Rebalancer {
         deadline: Deadline,
     ) -> Result<StepOutcome, Error> {
         let job = mover.job;
-        let work = (mover.work, self.mover_wcu(job, deadline).await);
-        let (now, share) = (state.now(), state.share(self.directory.settings(), work, job, &shards));
+        let (now, share) =
+            (state.now(), state.share(self.directory.settings(), mover.work, job, &shards));
         match job.turn(state.worker, shards.into_iter(), state.failed.shards(), share, now) {
             Turn::Work(sources) => {
                 let began = self.directory.now();

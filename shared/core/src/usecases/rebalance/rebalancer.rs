@@ -13,6 +13,7 @@ use crate::model::metadata::CollectionMetadata;
 use crate::model::reshard::{Job, Progress, ServerTime};
 use crate::ports::StoreError;
 use crate::usecases::directory::Directory;
+use crate::usecases::rebalance::budget::Budget;
 
 /// Carries running changes of shard counts to their end, and moves items for them.
 ///
@@ -24,16 +25,7 @@ pub struct Rebalancer {
     paces: Mutex<BTreeMap<PartitionKey, Paces>>,
     /// Where the list of a sweep was cut off: the key behind which the next one begins.
     list_position: Mutex<Option<String>>,
-    /// The changes that run beside each other, where they share what moves may take.
-    running: Mutex<Option<Running>>,
-}
-
-/// The changes that run, as they were counted.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Running {
-    pub(super) changes: u32,
-    /// On the boot clock.
-    pub(super) counted: Duration,
+    pub(super) budget: Budget,
 }
 
 /// What one call did for a collection.
@@ -91,7 +83,7 @@ impl Rebalancer {
     /// A rebalancer over these stores.
     pub fn new(directory: Directory) -> Self {
         let paces = Mutex::new(BTreeMap::new());
-        Self { directory, paces, list_position: Mutex::new(None), running: Mutex::new(None) }
+        Self { directory, paces, list_position: Mutex::new(None), budget: Budget::default() }
     }
 
     /// What the rebalancer knows about collections.
@@ -116,11 +108,6 @@ impl Rebalancer {
     fn paces(&self) -> MutexGuard<'_, BTreeMap<PartitionKey, Paces>> {
         // Nothing panics while the lock is held.
         self.paces.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(super) fn last_running(&self) -> MutexGuard<'_, Option<Running>> {
-        // Nothing panics while the lock is held.
-        self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn list_position(&self) -> MutexGuard<'_, Option<String>> {

@@ -22,6 +22,8 @@ pub(super) struct SliceState {
     pub(super) worker: Worker,
     pub(super) paces: Mutex<Paces>,
     pub(super) failed: FailedShards,
+    /// The write units a second that moving the items of the collection may take.
+    pub(super) mover_wcu: u32,
     /// The write units a second for each source.
     pub(super) wcu_each: f64,
     /// For how long it has gone through items.
@@ -51,6 +53,7 @@ impl SliceState {
             worker,
             paces: Mutex::new(paces),
             failed: FailedShards::default(),
+            mover_wcu: LEAST_MOVER_WCU,
             wcu_each: 0.0,
             scanned: Duration::ZERO,
             has_come_on: false,
@@ -89,12 +92,12 @@ impl SliceState {
     pub(super) fn share(
         &mut self,
         settings: &Settings,
-        (work, mover_wcu): (Work, u32),
+        work: Work,
         job: &Job,
         shards: &[ShardId],
     ) -> Share {
         let left = shards.iter().filter(|shard| !job.done.contains(shard)).count();
-        let share = work.share(settings, mover_wcu.max(LEAST_MOVER_WCU), left);
+        let share = work.share(settings, self.mover_wcu.max(LEAST_MOVER_WCU), left);
         self.wcu_each = share.wcu_each;
         share
     }
