@@ -398,6 +398,41 @@ fn broken_rows_of_a_sample_are_named_or_counted() {
     assert!(unknown.stderr.contains("--time-column names another"), "{unknown:?}");
 }
 
+/// It was advised not to shard a key into which 11,112 units a second were to be loaded.
+#[test]
+fn regression_a_bulk_load_of_one_key_was_passed_over() {
+    let bulk = ["--bulk-items", "20000000", "--bulk-minutes", "30", "--json"];
+    let load = ["--writes-per-second", "200", "--item-bytes", "1024", "--retention-days", "30"];
+    let ran = plan(&[&load[..], &bulk].concat());
+    let reasons = ran.last()["advice"]["reasons"].to_string();
+    assert!(reasons.contains("11,112 write units a second, which 16 shards give"), "{reasons}");
+    let spread = plan(&[&load[..], &["--hot-key-share", "0.01"], &bulk].concat());
+    assert!(!spread.last()["advice"]["reasons"].to_string().contains("bulk"), "{spread:?}");
+}
+
+/// The other hot keys are queried as the hottest is, and nobody paid for that.
+#[test]
+fn regression_queries_of_the_other_hot_keys_were_left_out() {
+    let read_units = |keys: &str| {
+        let load = ["--writes-per-second", "100", "--item-bytes", "1024", "--queries-per-second"];
+        let keys = ["40", "--hot-key-share", "0.2", "--hot-keys", keys, "--json"];
+        let ran = plan(&[&load[..], &keys].concat());
+        ran.last()["now"]["average"]["read_units"].as_f64().expect("a figure")
+    };
+    let (one, five) = (read_units("1"), read_units("5"));
+    assert!((five / one - 5.0).abs() < 1e-9, "{five} and {one}");
+}
+
+/// A quotient a little above one had a shard more, or three.
+#[test]
+fn regression_head_room_that_was_exact_took_more_shards() {
+    for (writes, shards) in [("69300", 99), ("86100", 123), ("147000", 210)] {
+        let load =
+            ["--append-only", "--item-bytes", "1024", "--writes-per-second", writes, "--json"];
+        assert_eq!(plan(&load).last()["now"]["shards"], shards, "{writes} a second");
+    }
+}
+
 /// A block of docs/PLANNING.md begins with its command, and what the command prints follows.
 #[test]
 fn what_the_page_shows_is_what_the_command_prints() {

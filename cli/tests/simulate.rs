@@ -124,6 +124,8 @@ fn what_cannot_be_simulated_is_named_and_nothing_else_is_printed() {
         &[&rate[..], &["--strategy", "fixed:0"]].concat(),
         &[&rate[..], &["--sort-keys", "falling"]].concat(),
         &[&rate[..], &["--sample", "orders.csv"]].concat(),
+        // It was ignored.
+        &["--scenario", "load.json", "--times", "2"],
     ] {
         let ran = simulate(args);
         assert!(ran.status == 2 && ran.stdout.is_empty(), "{ran:?}");
