@@ -21,9 +21,9 @@ import distribute
 
 VERSION = "1.2.3"
 URL = "https://example.com/v1.2.3"
+TARGETS = ["aarch64-unknown-linux-musl", "x86_64-pc-windows-msvc", "x86_64-unknown-linux-musl"]
 MACHINE = {"x86_64": "x86_64", "aarch64": "aarch64", "arm64": "aarch64"}[platform.machine()]
 OF_THIS_MACHINE = f"{MACHINE}-unknown-linux-musl"
-TARGETS = ["aarch64-unknown-linux-musl", "x86_64-pc-windows-msvc", "x86_64-unknown-linux-musl"]
 
 # Says its version, and what lies beside it, as the command finds it.
 PROGRAM = """#!/bin/sh

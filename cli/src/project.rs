@@ -49,10 +49,8 @@ const TEMPLATE: &str = "template.yaml";
 /// The folder of what was installed with this command: the template and the functions, so that nothing is compiled. `None` for a
 /// command that cargo has built.
 pub(crate) fn installed() -> Option<PathBuf> {
-    // Where /proc is not mounted, as in a bare root directory, only the caller tells.
-    let called = || std::env::args_os().next().map(PathBuf::from);
     // A package manager may have made a link to it.
-    let command = std::env::current_exe().ok().or_else(called)?.canonicalize().ok()?;
+    let command = std::env::current_exe().ok()?.canonicalize().ok()?;
     let folder = command.parent()?.parent()?.join("share").join("dynashard");
     folder.join(TEMPLATE).is_file().then_some(folder)
 }

@@ -375,20 +375,20 @@ fn bad_input_is_named_and_nothing_of_a_plan_is_printed() {
 #[test]
 fn broken_rows_of_a_sample_are_named_or_counted() {
     let directory = tempfile::tempdir().expect("a directory");
-    let rows =
-        "time,pk\n2013-01-01T00:00:00Z,a\nyesterday,a\n2013-01-01T00:00:01Z,\n1356998402,b\n";
+    let rows = "time,pk\n2013-01-01T00:00:00Z,a\nyesterday,a\n2013-01-01T00:00:01Z,\n1356998402,b\n0001-01-01T00:00:00Z,a\n";
     let sample = file(&directory, "rows.csv", rows);
     let args = ["--sample", &sample, "--item-bytes", "100", "--json"];
     let ran = plan(&args);
     assert_eq!(ran.status, 2, "{ran:?}");
     let lines = ran.lines().into_iter().map(|row| (row["event"].clone(), row["line"].clone()));
     let bad = |line: u32| (json!("bad_row"), json!(line));
-    assert_eq!(lines.collect::<Vec<_>>(), [bad(3), bad(4)]);
+    // The last one is a time that was never set, and made the peak one of two thousand years.
+    assert_eq!(lines.collect::<Vec<_>>(), [bad(3), bad(4), bad(6)]);
     assert!(ran.stderr.contains("yesterday") && ran.stderr.contains("--skip-bad"), "{ran:?}");
 
     let ran = plan(&[&args[..], &["--skip-bad"]].concat());
     assert_eq!(ran.status, 0, "{ran:?}");
-    assert!(ran.stderr.contains("2 rows"), "{ran:?}");
+    assert!(ran.stderr.contains("3 rows"), "{ran:?}");
     // Two rows in three seconds.
     assert_eq!(ran.last()["workload"]["writes_per_second"], 2.0 / 3.0);
 
@@ -396,6 +396,8 @@ fn broken_rows_of_a_sample_are_named_or_counted() {
     assert_eq!((unknown.status, unknown.last()["code"].as_str()), (2, Some("input_failed")));
     assert!(unknown.stderr.contains("no column \"at\""), "{unknown:?}");
     assert!(unknown.stderr.contains("--time-column names another"), "{unknown:?}");
+    let empty = plan(&["--sample", &file(&directory, "empty.csv", ""), "--item-bytes", "100"]);
+    assert!(empty.status == 2 && empty.stderr.contains("it is empty"), "{empty:?}");
 }
 
 /// It was advised not to shard a key into which 11,112 units a second were to be loaded.

@@ -471,24 +471,17 @@ impl Step {
     }
 }
 
-/// Whether the scan has come to the end of each source, so that the last one alone is to come.
-fn has_scanned(metadata: &CollectionMetadata, job: &Job) -> bool {
-    metadata
-        .reshard()
-        .is_some_and(|reshard| reshard.sources().all(|shard| job.done.contains(&shard)))
-}
-
 fn steps(metadata: &CollectionMetadata, job: &Job) -> Vec<Step> {
-    let moves = metadata.reshard().is_some();
+    let reshard = metadata.reshard();
+    let moves = reshard.is_some();
+    let has_scanned = reshard.is_some_and(|reshard| job.has_scanned(reshard.sources()));
     let mut steps = match metadata.phase {
         Phase::Forward { .. } if !moves => vec![Step::InForce],
         Phase::Forward { .. } => {
             vec![Step::TakeWrites, Step::Move, Step::LastScan, Step::Close]
         }
         Phase::Move { .. } if job.closing && job.scanned.is_some() => vec![Step::Close],
-        Phase::Move { .. } if job.closing || has_scanned(metadata, job) => {
-            vec![Step::LastScan, Step::Close]
-        }
+        Phase::Move { .. } if job.closing || has_scanned => vec![Step::LastScan, Step::Close],
         Phase::Move { .. } => vec![Step::Move, Step::LastScan, Step::Close],
         Phase::Stable => Vec::new(),
     };

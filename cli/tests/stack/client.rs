@@ -59,6 +59,16 @@ async fn both_stores_see_the_same_items_and_versions() {
     tables.store().add_to_counter(&visits, -2, bounds).await.expect("it is added");
     let refused = api.store().add_to_counter(&visits, -2, bounds).await.expect_err("too much");
     assert_eq!(refused.code(), Some("counter_limit"));
+    // What one refuses, the other does.
+    for wrong in [Bounds { min: Some(5), max: Some(1) }, Bounds { min: None, max: Some(i64::MAX) }]
+    {
+        let by_api = api.store().add_to_counter(&visits, 1, wrong).await.expect_err("wrong");
+        let by_tables = tables.store().add_to_counter(&visits, 1, wrong).await.expect_err("wrong");
+        assert_eq!([by_api.code(), by_tables.code()], [Some("bad_body"); 2], "{wrong:?}");
+    }
+    let by_api = api.delete(&visits, &Condition::Absent).await.expect_err("it makes no sense");
+    let by_tables = tables.delete(&visits, &Condition::Absent).await.expect_err("nor here");
+    assert_eq!([by_api.code(), by_tables.code()], [Some("bad_header"); 2]);
     assert_eq!(api.store().counter(&visits).await.expect("it reads"), Some(1));
     assert_eq!(tables.store().counter(&visits).await.expect("it reads"), Some(1));
 

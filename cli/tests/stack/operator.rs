@@ -634,6 +634,9 @@ fn the_items_of_a_collection_come_as_lines_and_go_on_behind_a_cursor() {
     ] {
         let refused = query(&[args, &["--json"]].concat());
         assert_eq!((refused.status, &refused.last()["code"]), (1, &json!(code)), "{refused:?}");
+        // Nobody goes on by a cursor that is damaged.
+        let says = refused.stderr.contains("continue with");
+        assert!(code != "bad_cursor" || !says, "{refused:?}");
     }
 }
 
@@ -728,6 +731,7 @@ fn regression_a_report_was_lost_in_silence() {
         let told = String::from_utf8(ended.stderr).expect("UTF-8");
         assert!(told.contains("output_failed: stdout"), "{command:?}: {told}");
         assert_eq!(ended.status.code(), Some(1), "{command:?}: {told}");
+        told
     };
     for words in [
         &["verify", "--all"][..],
@@ -741,7 +745,8 @@ fn regression_a_report_was_lost_in_silence() {
         full(operator_command(&stack, words));
         full(operator_command(&stack, &[words, &["--json"]].concat()));
     }
-    full(operator_command(&stack, &["export", "--all"]));
+    let told = full(operator_command(&stack, &["export", "--all"]));
+    assert!(told.contains("stdout holds less than"), "{told}");
     full(operator_command(&stack, &["export", "--all", "--output", &copy, "--json"]));
     let adopt = ["adopt", "--table", "MainTable", "--endpoint-url", &stack.dynamodb];
     full(without_account(&adopt));

@@ -38,11 +38,7 @@ impl ReadHandler {
         params: Result<Params, Problem>,
         deadline: Deadline,
     ) -> Result<Response, Problem> {
-        let got = async |params| self.got(request, params, deadline).await;
-        let answer = match params {
-            Ok(params) => got(params).await,
-            Err(problem) => Err(problem),
-        };
+        let answer = self.got(request, params, deadline).await;
         match self.reader.directory().settings().item_cache {
             None => answer,
             Some(_) => answer.map_err(Problem::uncacheable),
@@ -52,9 +48,10 @@ impl ReadHandler {
     async fn got(
         &self,
         request: &Request,
-        mut params: Params,
+        params: Result<Params, Problem>,
         deadline: Deadline,
     ) -> Result<Response, Problem> {
+        let mut params = params?;
         let key = params.item_key(self.schema().sort_key_type, &request.granted)?;
         let consistency = params.consistency()?;
         let fields = params.fields()?;

@@ -200,7 +200,7 @@ impl RebalanceHandler {
     }
 }
 
-/// Whether the record is of metadata by which a change begins.
+/// Whether the record is of metadata by which a change begins, as the table and the template's filters have it.
 fn begins(record: &EventRecord) -> bool {
     let phase = record.change.new_image.get("phase");
     matches!(phase, Some(AttributeValue::S(phase)) if phase == "forward")

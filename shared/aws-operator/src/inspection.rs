@@ -9,15 +9,13 @@ use aws_sdk_dynamodb::types::{
     LocalSecondaryIndexDescription, PointInTimeRecoveryStatus, ProjectionType, ReplicaDescription,
     StreamViewType, TableDescription, TableStatus, TimeToLiveStatus, VectorIndexDescription,
 };
-use dynashard_core::ports::StoreError;
-use dynashard_core::{Owner, TableSchema};
+use dynashard_core::TableSchema;
 use dynashard_keys::{RESERVED_PREFIX, Separator, SortKeyType};
 use thiserror::Error;
 
 use crate::operator::{ConnectError, Operator};
 use dynashard_aws::capacity::{provisioned, units};
 use dynashard_aws::error::{causes, is_without_answer, service_error};
-use dynashard_aws::owner;
 
 /// A table as `DescribeTable` has it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -208,14 +206,6 @@ impl Inspector {
         let (main, metadata) =
             (self.described(main_table).await?, self.described(metadata_table).await?);
         schema_of((main_table, &main), (metadata_table, &metadata), separator)
-    }
-
-    pub(crate) async fn owner_of(
-        &self,
-        main_table: &str,
-        schema: &TableSchema,
-    ) -> Result<Option<Owner>, StoreError> {
-        owner::read(&self.client, main_table, schema).await
     }
 
     pub(crate) async fn described(&self, table: &str) -> Result<TableState, ConnectError> {

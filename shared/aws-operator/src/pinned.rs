@@ -3,13 +3,16 @@
 use std::time::Duration;
 
 use dynashard_core::ports::StoreError;
-use dynashard_core::{Deadline, Error, ScalingMode, ScalingPolicy, Settings, StackPolicy};
+use dynashard_core::{
+    Deadline, Error, ScalingMode, ScalingPolicy, Settings, StackPolicy, TableSchema,
+};
 use dynashard_keys::Separator;
 use futures_util::future::join;
 use thiserror::Error as ThisError;
 
 use crate::inspection::{Inspector, Unseen, schema_of, schema_of_main};
 use crate::operator::{ConnectError, Operator};
+use crate::plain::owner;
 
 /// Why the settings of a stack are not known.
 #[derive(Debug, Clone, PartialEq, Eq, ThisError)]
@@ -70,9 +73,7 @@ impl Operator {
             named.to_owned()
         } else {
             // A stack pins its settings, and then claims its main table.
-            let owner = inspector.owner_of(main_table, &schema).await?;
-            let owner = owner.filter(|owner| owner.is_of_this_table);
-            owner.ok_or(PinnedError::NothingPinned)?.metadata_table
+            said_by(self, main_table, &schema).await?.ok_or(PinnedError::NothingPinned)?
         };
         let mut settings = Settings { schema, ..Settings::default() };
         settings.scaling = ScalingPolicy { mode: ScalingMode::Off, ..settings.scaling };
@@ -103,12 +104,8 @@ impl Operator {
     /// # Errors
     /// The main table is not there, or could not be read.
     pub async fn metadata_table_of(&self, main_table: &str) -> Result<Option<String>, PinnedError> {
-        let inspector = Inspector::of(self);
-        let main = inspector.described(main_table).await?;
-        let schema = schema_of_main((main_table, &main), Separator::default())?;
-        let owner = inspector.owner_of(main_table, &schema).await?;
-        let owner = owner.filter(|owner| owner.is_of_this_table);
-        Ok(owner.map(|owner| owner.metadata_table))
+        let main = Inspector::of(self).described(main_table).await?;
+        said_by(self, main_table, &schema_of_main((main_table, &main), Separator::default())?).await
     }
 
     /// What the stack of these tables decides by, if its functions have told. They do within a minute.
@@ -126,4 +123,14 @@ impl Operator {
         let deadline = Deadline::after(directory.now(), within);
         directory.pinned().policy(deadline).await.map_err(PinnedError::Refused)
     }
+}
+
+/// The metadata table that the owner's item of a main table names, unless it was written into another table.
+async fn said_by(
+    operator: &Operator,
+    main_table: &str,
+    schema: &TableSchema,
+) -> Result<Option<String>, PinnedError> {
+    let owner = owner(operator, main_table, schema).await?;
+    Ok(owner.filter(|owner| owner.is_of_this_table).map(|owner| owner.metadata_table))
 }

@@ -70,7 +70,8 @@ impl Advice {
     pub fn of(
         workload: &Workload,
         placement: Placement,
-        (table, bulk): (&TableNeeds, Option<&BulkLoad>),
+        table: &TableNeeds,
+        bulk: Option<&BulkLoad>,
         now: &Stage,
         later: &Stage,
     ) -> Self {

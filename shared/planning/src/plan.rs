@@ -107,7 +107,7 @@ impl Plan {
             reshard_behind: (moves && is_large && workload.sort_keys_grow)
                 .then(|| reshard(written_a_second * until_known)),
             time_series: TimeSeries::of(workload, &later, prices),
-            advice: Advice::of(workload, placement, (&table, bulk_load.as_ref()), &now, &later),
+            advice: Advice::of(workload, placement, &table, bulk_load.as_ref(), &now, &later),
             now,
             later,
             prices: prices.clone(),

@@ -89,7 +89,7 @@ def logical(record: dict[str, Any], partition_key_name: str = "pk", separator: s
     if may_repeat and version is None:
         # Every write draws a version, so this is a move of an item that another program has written.
         return None
-    is_drawn = version is not None and old is not None and _number(old, "_ds_v") != version
+    is_drawn = version is not None and (old or {}).get("_ds_v") != telling.get("_ds_v")
     images = {}
     for name, image in (("OldImage", old), ("NewImage", new)):
         if image is not None:

@@ -91,10 +91,8 @@ impl Table {
         if may_repeat && version.is_none() {
             return Ok(None);
         }
-        let is_drawn = match &old {
-            Some(old) => version.is_some_and(|drawn| number(old, VERSION) != Ok(drawn)),
-            None => true,
-        };
+        let before = old.as_ref().and_then(|old| old.get(VERSION));
+        let is_drawn = version.is_some() && before != telling.get(VERSION);
         let logical = json!({ "S": logical.as_str() });
         for image in [&mut old, &mut new].into_iter().flatten() {
             image.retain(|name, _| !name.starts_with(RESERVED_PREFIX));

@@ -65,6 +65,9 @@ fn regression_caches_in_front_were_free_to_keep_that_an_item_is_absent() {
         let answer = Answer::of(&handler, &Call::new(&format!("GET /item?pk=EWR&sk=none{strong}")));
         assert_eq!((answer.status, to_caches(&answer)), (404, [Some("no-store"), None, None]));
     }
+    // Errors that were found before the read said nothing of it, either.
+    let answer = Answer::of(&handler, &Call::new("GET /item?pk=EWR&pk=EWR"));
+    assert_eq!((answer.status, to_caches(&answer)), (400, [Some("no-store"), None, None]));
 }
 
 #[test]

@@ -273,7 +273,7 @@ impl Job {
     }
 
     /// Whether the scan has come to the end of all these shards.
-    pub(crate) fn has_scanned(&self, mut shards: impl Iterator<Item = ShardId>) -> bool {
+    pub fn has_scanned(&self, mut shards: impl Iterator<Item = ShardId>) -> bool {
         shards.all(|shard| self.done.contains(&shard))
     }
 
