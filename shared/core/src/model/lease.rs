@@ -24,6 +24,22 @@ impl Moment {
         self.boot.saturating_sub(earlier.boot).min(self.wall.saturating_sub(earlier.wall))
     }
 
+    /// How long ago `earlier` was by the clock that advanced most: what may have passed.
+    ///
+    /// `Date` headers are cut to whole seconds: two that differ by n are more than n - 1 seconds apart.
+    pub fn perhaps_since(&self, earlier: Self) -> Duration {
+        let server = match (earlier.server_secs, self.server_secs) {
+            (Some(earlier), Some(now)) => {
+                Duration::from_secs(now.saturating_sub(earlier).saturating_sub(1))
+            }
+            _ => Duration::ZERO,
+        };
+        self.boot
+            .saturating_sub(earlier.boot)
+            .max(self.wall.saturating_sub(earlier.wall))
+            .max(server)
+    }
+
     /// The wall clock in epoch seconds.
     pub fn epoch_secs(&self) -> u64 {
         self.wall.as_secs()
@@ -102,22 +118,10 @@ impl Lease {
         self.since
     }
 
-    /// The largest age that any of the clocks proves.
-    ///
-    /// `Date` headers are cut to whole seconds: two that differ by n are more than n - 1 seconds
-    /// apart. That a lease lasts up to a second longer by that clock alone is what the second in
-    /// T' = T(1 + rho) + 1 s is for.
+    /// The largest age that any of the clocks proves. That a lease lasts up to a second longer by the `Date` headers alone is
+    /// what the second in T' = T(1 + rho) + 1 s is for.
     pub fn age(&self, now: Moment) -> Duration {
-        let server = match (self.since.server_secs, now.server_secs) {
-            (Some(since), Some(now)) => {
-                Duration::from_secs(now.saturating_sub(since).saturating_sub(1))
-            }
-            _ => Duration::ZERO,
-        };
-        now.boot
-            .saturating_sub(self.since.boot)
-            .max(now.wall.saturating_sub(self.since.wall))
-            .max(server)
+        now.perhaps_since(self.since)
     }
 
     /// Whether a request that is dated so, in epoch seconds, is executed within H of now, if at all: DynamoDB takes a

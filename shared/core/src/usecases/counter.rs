@@ -23,7 +23,7 @@ use crate::decide::counter::{Borrow, borrow, choose, grown};
 use crate::model::counter::{Adjustment, Bounds, CellChange, CellNumber, Shape, first_cell};
 use crate::model::error::{Code, Error, Kind};
 use crate::model::item::StoredItem;
-use crate::model::lease::{Deadline, Lease};
+use crate::model::lease::{Deadline, Lease, Moment};
 use crate::model::throttle::Throttle;
 use crate::model::version::Version;
 use crate::ports::{
@@ -77,8 +77,8 @@ struct Known {
 struct Lack {
     number: CellNumber,
     room: i128,
-    /// On the boot clock. It was so at some moment since.
-    at: Duration,
+    /// It was so at some moment since. A frozen environment's boot clock may stand, so all clocks are asked how long ago that is.
+    since: Moment,
 }
 
 /// The counters of one environment that are known.
@@ -288,7 +288,7 @@ impl Counter<'_> {
     async fn cover(&self, cell: u16, amount: i64) -> Result<bool, Error> {
         let Some(shape) = self.shape() else { return Ok(false) };
         let number = room_for(amount);
-        let at = self.context.clock().now().boot;
+        let since = self.context.clock().now();
         let Some(seen) = self.rooms(shape, number).await? else {
             self.forget();
             return Ok(false);
@@ -300,7 +300,7 @@ impl Counter<'_> {
                 self.bring(number, room, cells).await
             }
             Borrow::TooLittle if self.settled_rooms(shape, number).await? == Some(seen) => {
-                let lack = Lack { number, room: rooms.iter().sum(), at };
+                let lack = Lack { number, room: rooms.iter().sum(), since };
                 self.known.lock().get_or_insert_mut(self.key.clone(), Known::default).lacks =
                     Some(lack);
                 Err(past_a_bound())
@@ -561,12 +561,12 @@ impl Counter<'_> {
 
     /// Whether an add of this amount was refused a moment ago, or a smaller one.
     fn is_known_to_lack(&self, amount: i64) -> bool {
-        let now = self.context.clock().now().boot;
+        let now = self.context.clock().now();
         let lacks = self.known.lock().get(self.key).and_then(|known| known.lacks);
         lacks.is_some_and(|it| {
             it.number == room_for(amount)
                 && i128::from(amount).abs() > it.room
-                && now < it.at + REFUSED_FOR
+                && now.perhaps_since(it.since) < REFUSED_FOR
         })
     }
 

@@ -320,6 +320,21 @@ fn regression_each_refused_add_read_every_cell() {
     add(&world, &writer, -1, FLOOR).expect("it has been given");
 }
 
+/// Lambda freezes environments between invocations, and the boot clock of a frozen one may stand: the refusal of an hour ago was
+/// a moment old by it.
+#[test]
+fn regression_a_frozen_environment_refused_an_add_by_what_was_known_before() {
+    let world = World::new();
+    let writer = world.writer();
+    add(&world, &writer, 2, FLOOR).expect("it is made");
+    grow(&world, &writer, 2);
+    assert_eq!(code(add(&world, &writer, -3, FLOOR)), Code::CounterLimit);
+    add(&world, &world.writer(), 2, FLOOR).expect("somebody else gives");
+    assert_eq!(code(add(&world, &writer, -3, FLOOR)), Code::CounterLimit, "it was so just now");
+    world.clock.advance_wall(Duration::from_hours(1));
+    add(&world, &writer, -3, FLOOR).expect("the whole covers it");
+}
+
 #[test]
 fn counters_need_neither_a_calculated_placement_nor_sort_keys_of_text() {
     let numbers = World::with_sort_keys(SortKeyType::Number);
