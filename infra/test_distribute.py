@@ -1,11 +1,14 @@
 """Installs `dynashard` from each of the forms that infra/distribute.py makes, with a program that stands in for it.
 
     python -m unittest discover --start-directory infra
+
+Beside Python that takes npm, and Ruby for the formula.
 """
 
 import hashlib
 import io
 import json
+import os
 import platform
 import shutil
 import subprocess
@@ -139,6 +142,38 @@ class ADistribution(unittest.TestCase):
             self.assertIn(f'url "{URL}/{name}"\n      sha256 "{digest}"', text)
         self.assertNotIn("on_macos", text)
         self.assertNotIn("windows", text)
+
+    @unittest.skipUnless(shutil.which("ruby"), "a formula is Ruby, which is not installed")
+    def test_is_installed_by_its_formula(self):
+        with tempfile.TemporaryDirectory() as folder:
+            words = ["ruby", distribute.ROOT / "infra/formula.rb", self.out / "dynashard.rb", self.out, folder]
+            subprocess.run(words, check=True)
+            self.assert_installed(Path(folder) / "bin/dynashard")
+            (Path(folder) / f"dynashard-{VERSION}-{OF_THIS_MACHINE}.tar.gz").write_text("something else")
+            damaged = subprocess.run([*words[:3], folder, folder], capture_output=True, text=True, check=False)
+            self.assertNotEqual(damaged.returncode, 0)
+            self.assertIn("has another digest", damaged.stderr)
+
+    def test_runs_in_its_image_where_nothing_else_is(self):
+        # No image has a shell to run a script, so a program without libraries stands in here.
+        says = f'puts("dynashard {VERSION}"); return access(getenv("SSL_CERT_FILE"), R_OK) || access(getenv("HOME"), W_OK) || !getuid();'
+        with tempfile.TemporaryDirectory() as folder:
+            folder = Path(folder)
+            (folder / "dynashard.c").write_text(f"#include <stdio.h>\n#include <stdlib.h>\n#include <unistd.h>\nint main() {{ {says} }}\n")
+            compiler = [sys.executable, "-m", "ziglang", "cc", "-target", f"{MACHINE}-linux-musl", "-static"]
+            subprocess.run([*compiler, "dynashard.c", "-o", "dynashard"], cwd=folder, check=True)
+            files = {"usr/local/bin/dynashard": ((folder / "dynashard").read_bytes(), True)}
+            name, content = distribute.image({distribute.OCI_ARCHITECTURES[OF_THIS_MACHINE]: files}, VERSION)
+            with tarfile.open(fileobj=io.BytesIO(content)) as archive:
+                (image,) = json.load(archive.extractfile("manifest.json"))
+                config = json.load(archive.extractfile(image["Config"]))["config"]
+                for layer in image["Layers"]:
+                    with tarfile.open(fileobj=archive.extractfile(layer)) as layer:
+                        layer.extractall(folder / "root", filter="fully_trusted")
+            may = [] if os.geteuid() == 0 else ["sudo", "--non-interactive"]
+            enter = ["env", "--ignore-environment", *config["Env"], shutil.which("chroot"), "--userspec", config["User"], folder / "root"]
+            ran = subprocess.run([*may, *enter, *config["Entrypoint"], "--version"], capture_output=True, text=True, check=False)
+            self.assertEqual((ran.returncode, ran.stdout), (0, f"dynashard {VERSION}\n"), ran.stderr)
 
     def test_has_an_image_whose_digests_are_right(self):
         with tarfile.open(self.out / f"dynashard-{VERSION}-oci.tar") as archive:
