@@ -61,41 +61,89 @@ pub(crate) async fn page(
         return refused_by_dynamodb(upstream, call).await;
     }
     let position = if shows == Shows::Whole { Position::of(table, &body)? } else { None };
+    let page = Page { upstream, table, call, body: &body, shows, deadline };
     let is_one_listed = AtomicBool::new(false);
-    let (partition, body, position, is_one_listed) = (&partition, &body, &position, &is_one_listed);
+    let (partition, position, page, is_one_listed) = (&partition, &position, &page, &is_one_listed);
     attempts(table, deadline, || async move {
-        if let Some(position) = position {
-            return scan::listed(upstream, table, body, position.clone(), deadline).await;
+        match (position, partition) {
+            (Some(position), _) => {
+                scan::listed(upstream, table, page.body, position.clone(), deadline).await
+            }
+            (None, Some(partition)) => page.of_collection(partition).await,
+            (None, None) => page.of_all(is_one_listed).await,
         }
-        let Some(mut ground) = ground(table, partition.as_ref(), shows, deadline).await? else {
-            let partition = partition.as_ref().expect("a table as a whole has a ground");
-            return merged::query(upstream, table, call, body, partition, deadline).await;
+    })
+    .await
+}
+
+/// A page as a client asks for it.
+struct Page<'a> {
+    upstream: &'a Upstream,
+    table: &'a ManagedTable,
+    call: &'a Call,
+    body: &'a Members,
+    shows: Shows,
+    deadline: Deadline,
+}
+
+impl Page<'_> {
+    async fn of_collection(&self, partition: &PartitionKey) -> Result<Attempt, Refusal> {
+        let Self { upstream, table, call, body, deadline, .. } = *self;
+        let shards = table.requests().shards_of(partition, deadline).await;
+        let shards = shards.map_err(|error| Refusal::of(&error))?;
+        let attempt = match shards.terms() {
+            Some(terms) => self.on(&Ground::Collection(partition.clone(), terms)).await?,
+            None => {
+                merged::query(upstream, table, call, body, (partition, &shards), deadline).await?
+            }
         };
-        if is_one_listed.load(Ordering::Relaxed) && matches!(ground, Ground::Table(_)) {
-            ground = Ground::Listed(counted(shows));
+        // A global index has no such reads, and while items move the table is asked what became of them.
+        let is_of_local_index = body.contains_key("IndexName")
+            && body.get("ConsistentRead").is_some_and(|strong| strong == true)
+            && !shards.is_moving();
+        if is_of_local_index && matches!(&attempt, Attempt::Answered(answer) if answer.is_success())
+        {
+            let are_out_of_date = table.requests().are_out_of_date(&shards, deadline).await;
+            if are_out_of_date.map_err(|error| Refusal::of(&error))? {
+                return Ok(Attempt::Again);
+            }
         }
-        let mut body = body.clone();
-        if let Ground::Collection(partition, terms) = &ground {
-            query_at(table, &mut body, partition, terms)?;
+        Ok(attempt)
+    }
+
+    async fn of_all(&self, is_one_listed: &AtomicBool) -> Result<Attempt, Refusal> {
+        let lease = self.table.requests().terms_of_all(self.deadline).await;
+        let lease = lease.map_err(|error| Refusal::of(&error))?;
+        let ground = match lease.filter(|_| !is_one_listed.load(Ordering::Relaxed)) {
+            Some(lease) => Ground::Table(lease),
+            None => Ground::Listed(counted(self.shows)),
+        };
+        if self.shows == Shows::Keys && matches!(ground, Ground::Listed(_)) {
+            check_key_value_of_page(self.table, self.body)?;
         }
-        if shows == Shows::Keys && matches!(ground, Ground::Listed(_)) {
-            check_key_value_of_page(table, &body)?;
-        }
-        start_at(table, &mut body)?;
-        let unasked = page_showing_own(table, &mut body, ground.generation(), shows)?;
-        let sent = Value::Object(body).to_string().into_bytes();
-        let answer = upstream.exchange(operation, sent, None).await.map(Answer::from);
-        let answer = answer.map_err(|error| refused(&error))?;
-        if !answer.is_success() {
-            return own_words(upstream, call, answer).await.map(Attempt::Answered);
-        }
-        let attempt = shown(upstream, table, &ground, answer, unasked, deadline).await?;
+        let attempt = self.on(&ground).await?;
         // The first collection to be listed may show before the root tells of it.
         let is_behind = matches!((&ground, &attempt), (Ground::Table(_), Attempt::Again));
         is_one_listed.fetch_or(is_behind, Ordering::Relaxed);
         Ok(attempt)
-    })
-    .await
+    }
+
+    async fn on(&self, ground: &Ground) -> Result<Attempt, Refusal> {
+        let Self { upstream, table, call, shows, deadline, .. } = *self;
+        let mut body = self.body.clone();
+        if let Ground::Collection(partition, terms) = ground {
+            query_at(table, &mut body, partition, terms)?;
+        }
+        start_at(table, &mut body)?;
+        let unasked = page_showing_own(table, &mut body, ground.generation(), shows)?;
+        let sent = Value::Object(body).to_string().into_bytes();
+        let answer = upstream.exchange(&call.operation, sent, None).await.map(Answer::from);
+        let answer = answer.map_err(|error| refused(&error))?;
+        if !answer.is_success() {
+            return own_words(upstream, call, answer).await.map(Attempt::Answered);
+        }
+        shown(upstream, table, ground, answer, unasked, deadline).await
+    }
 }
 
 /// Which items of a table as a whole count.
@@ -129,23 +177,6 @@ impl Ground {
             Self::Listed(_) => None,
         }
     }
-}
-
-/// `None` of a collection that has several shards, or is about to.
-async fn ground(
-    table: &ManagedTable,
-    partition: Option<&PartitionKey>,
-    shows: Shows,
-    deadline: Deadline,
-) -> Result<Option<Ground>, Refusal> {
-    if let Some(partition) = partition {
-        let terms = table.requests().terms(partition, deadline).await;
-        let terms = terms.map_err(|error| Refusal::of(&error))?;
-        return Ok(terms.map(|terms| Ground::Collection(partition.clone(), terms)));
-    }
-    let lease = table.requests().terms_of_all(deadline).await;
-    let lease = lease.map_err(|error| Refusal::of(&error))?;
-    Ok(Some(lease.map_or(Ground::Listed(counted(shows)), Ground::Table)))
 }
 
 /// The value that a query demands of the partition key.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use dynashard_keys::{ItemKey, PartitionKey, ShardCount};
+use dynashard_keys::{ItemKey, PartitionKey};
 
 use crate::model::error::Error;
 use crate::model::lease::{Deadline, Lease, Moment};
@@ -12,6 +12,7 @@ use crate::model::stack_policy::StackPolicy;
 use crate::model::version::Version;
 use crate::ports::{CollectionCatalog, ListPage, NativeGot, NativeRead, NativeTerms, NativeWrite};
 use crate::usecases::directory::Directory;
+use crate::usecases::index::is_out_of_date;
 use crate::usecases::native_shards::NativeShards;
 use crate::usecases::reader::Reader;
 use crate::usecases::watch::Telemetry;
@@ -105,26 +106,6 @@ impl NativeRequests {
         &self.reader
     }
 
-    /// What a request on this collection carries. `None` where it has several shards, is about to, or has markers left.
-    pub async fn terms(
-        &self,
-        partition: &PartitionKey,
-        deadline: Deadline,
-    ) -> Result<Option<NativeTerms>, Error> {
-        let known = self.directory.find(partition, deadline).await?;
-        let metadata = &known.metadata;
-        let is_one_shard = !metadata.needs_rebalancing() && metadata.widest() == ShardCount::ONE;
-        Ok(is_one_shard.then(|| {
-            let (placement, separator) = (metadata.placement, self.schema().separator);
-            NativeTerms {
-                partition: partition.at(placement.first(), placement, separator),
-                generation: metadata.generation,
-                lease: known.lease,
-                is_moving: false,
-            }
-        }))
-    }
-
     /// The shards of a collection, in whatever phase it is, for a request that asks each of them.
     pub async fn shards_of(
         &self,
@@ -133,6 +114,16 @@ impl NativeRequests {
     ) -> Result<NativeShards, Error> {
         let known = self.directory.find(partition, deadline).await?;
         Ok(NativeShards::new(known, self.schema().separator))
+    }
+
+    /// Whether a collection is of another generation by now, by a strong read. A strongly consistent read of a local index has to
+    /// ask: what has moved in a change that the reader did not know leaves no entry where it lay.
+    pub async fn are_out_of_date(
+        &self,
+        shards: &NativeShards,
+        deadline: Deadline,
+    ) -> Result<bool, Error> {
+        is_out_of_date(&self.directory, shards.known(), deadline).await
     }
 
     /// One page of all collections that are listed, in no order, from behind the key where the page before has ended.

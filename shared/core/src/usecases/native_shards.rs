@@ -1,9 +1,10 @@
 //! The shards of a collection, for whoever asks them in DynamoDB's own words.
 
-use dynashard_keys::{ItemKey, PhysicalPartitionKey, Separator, ShardId};
+use dynashard_keys::{ItemKey, PhysicalPartitionKey, Separator, ShardCount, ShardId};
 
 use crate::model::lease::Lease;
 use crate::model::version::Generation;
+use crate::ports::NativeTerms;
 use crate::usecases::directory::Known;
 
 /// Where the items of a collection may lie, and what an answer about them stands on.
@@ -27,6 +28,25 @@ pub enum Place {
 impl NativeShards {
     pub(crate) fn new(known: Known, separator: Separator) -> Self {
         Self { known, separator }
+    }
+
+    pub(crate) fn known(&self) -> &Known {
+        &self.known
+    }
+
+    /// What a request on the collection carries. `None` where it has several shards, is about to, or has markers left.
+    pub fn terms(&self) -> Option<NativeTerms> {
+        let Known { metadata, lease, .. } = &self.known;
+        let is_one_shard = !metadata.needs_rebalancing() && metadata.widest() == ShardCount::ONE;
+        is_one_shard.then(|| {
+            let placement = metadata.placement;
+            NativeTerms {
+                partition: metadata.partition.at(placement.first(), placement, self.separator),
+                generation: metadata.generation,
+                lease: *lease,
+                is_moving: false,
+            }
+        })
     }
 
     /// The partition keys of all shards in which an item may lie, in groups as they are asked one after the other: while items move,

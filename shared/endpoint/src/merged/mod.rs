@@ -12,7 +12,7 @@ mod merge;
 
 use std::sync::Arc;
 
-use dynashard_core::{Deadline, SecondaryIndex};
+use dynashard_core::{Deadline, NativeShards, SecondaryIndex};
 use dynashard_keys::PartitionKey;
 use serde_json::json;
 
@@ -35,11 +35,9 @@ pub(crate) async fn query(
     table: &ManagedTable,
     call: &Call,
     body: &Members,
-    partition: &PartitionKey,
+    (partition, shards): (&PartitionKey, &NativeShards),
     deadline: Deadline,
 ) -> Result<Attempt, Refusal> {
-    let shards = table.requests().shards_of(partition, deadline).await;
-    let shards = shards.map_err(|error| Refusal::of(&error))?;
     let index = match body.get("IndexName") {
         None if shards.is_moving() || !shards.have_homes() => {
             return sharded::query(upstream, table, body, deadline).await;
@@ -57,7 +55,7 @@ pub(crate) async fn query(
         }
     };
     let page = |asked: Asked| async move {
-        match Merge::new(upstream, table, &asked, &shards).page(deadline).await {
+        match Merge::new(upstream, table, &asked, shards).page(deadline).await {
             Ok(answer) => Ok(Attempt::Answered(answer)),
             Err(NoPage::Again) => Ok(Attempt::Again),
             Err(NoPage::Failed(refusal)) => Err(refusal),

@@ -384,3 +384,40 @@ async fn shards_that_items_leave_are_read_first_and_strongly() {
     let of_shards = of_shards.map(|asked| asked["ExpressionAttributeValues"][":_ds0"]["S"].clone());
     assert_eq!(of_shards.collect::<Vec<_>>(), ["key", "key#~1"], "{asked:?}");
 }
+
+/// An endpoint that knew nothing of a change asked the shards from before alone, and of a local index none of them shows what went to
+/// another one.
+#[tokio::test]
+async fn regression_a_strong_read_of_a_local_index_missed_what_a_change_unknown_to_it_had_moved() {
+    let mut stack = Stack::start_with_indexes().await;
+    let [four, sixteen] = [4, 16].map(|count| ShardCount::new(count).expect("a count"));
+    pin(&stack).await;
+    // Of one item each, in some of which that goes to a new shard: what stays shows the change by its generation.
+    let keys = |kind| (0..6).map(move |n| format!("{kind}{n}"));
+    for pk in keys("listed") {
+        let (pk, placement) = (partition(&pk), Placement::Xxh64);
+        stack.list(&CollectionMetadata::stable(pk, placement, four, 1_700_000_000)).await;
+    }
+    stack.restart();
+    let knows_nothing = Arc::clone(&stack.service);
+    let count = async |pk: &str| {
+        let strong = json!({ "ConsistentRead": true, "TableName": MAIN });
+        let query = query(pk, LOCAL_INDEX, "", json!({}), strong);
+        let (status, answer) = ask(&knows_nothing, "Query", query.to_string().as_bytes()).await;
+        assert_eq!(status, 200, "{answer}");
+        answer["Count"].clone()
+    };
+    let changed = keys("cold").map(|pk| (pk, four)).chain(keys("listed").map(|pk| (pk, sixteen)));
+    for (pk, to) in changed {
+        assert_eq!(count(&pk).await, 0);
+        stack.scale(&pk, to).await;
+        stack.restart();
+        let mut item = item(&pk, "k");
+        item["s"] = json!({ "S": "a" });
+        let (status, answer) =
+            stack.ask("PutItem", json!({ "TableName": MAIN, "Item": item })).await;
+        assert_eq!(status, 200, "{answer}");
+        assert_eq!(count(&pk).await, 1, "{pk}");
+    }
+    stack.database.shutdown().await;
+}

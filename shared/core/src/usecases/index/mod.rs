@@ -20,7 +20,7 @@ use crate::model::item::{AttributeValue, StoredItem};
 use crate::ports::{Consistency, SortRange};
 use crate::usecases::query::Query;
 pub use known::KnownIndexes;
-pub(crate) use page::read_page;
+pub(crate) use page::{is_out_of_date, read_page};
 
 /// A page of an index.
 #[derive(Debug, Clone, PartialEq)]

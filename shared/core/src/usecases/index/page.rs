@@ -193,7 +193,7 @@ fn begin<E>(
 }
 
 /// Whether the metadata by which a collection was read is out of date by now.
-async fn is_out_of_date(
+pub(crate) async fn is_out_of_date(
     directory: &Directory,
     known: &Known,
     deadline: Deadline,
