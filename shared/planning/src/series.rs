@@ -52,25 +52,39 @@ impl TimeSeries {
             .find(|(_, days)| retention >= FEWEST_TABLES * days)
             .unwrap_or(("day", 1.0));
         let billed_bytes = workload.billed_bytes_after(last.month);
-        let month_before = last.month.saturating_sub(1);
-        let items_a_day =
-            workload.writes_per_second * workload.growth_after(month_before) * SECONDS_OF_A_DAY;
         let bytes_of_item = billed_bytes / last.items.max(1.0);
-        // Half of a period is on average in the present table, and half of one is kept beyond its time, for the rest of its table.
-        let half = items_a_day * bytes_of_item * days / 2.0;
-        let is_deleting = f64::from(last.month) * DAYS_OF_A_MONTH > retention;
-        let hot = half.min(billed_bytes);
-        let cooled = billed_bytes - hot + if is_deleting { half } else { 0.0 };
+        // What a month writes, counted from 0, in half of a period.
+        let half_of = |month: u32| {
+            let items =
+                workload.writes_per_second * workload.growth_after(month) * SECONDS_OF_A_DAY;
+            items * bytes_of_item * days / 2.0
+        };
+        let age = f64::from(last.month) * DAYS_OF_A_MONTH;
+        let is_deleting = age > retention;
+        // Half of a period is on average in the present table. Half of one is kept beyond its time, for the rest of its table: it was
+        // written when the load was what it was then.
+        let hot = half_of(last.month.saturating_sub(1)).min(billed_bytes);
+        let expired = (1..=last.month)
+            .rev()
+            .find(|month| f64::from(*month) * DAYS_OF_A_MONTH <= age - retention);
+        let beyond = if is_deleting { half_of(expired.unwrap_or(1) - 1) } else { 0.0 };
+        let cooled = billed_bytes - hot + beyond;
         let one_usd = billed_bytes / GB * prices.gb_month;
         let series_usd = hot / GB * prices.gb_month + cooled / GB * prices.infrequent_gb_month;
         // Where such reads cost no more, any number of them pays.
         let premium = (prices.infrequent_read_unit - prices.read_unit).max(f64::EPSILON);
         let pays = (one_usd - series_usd).max(0.0) / premium / SECONDS_OF_A_MONTH;
-        let of_one_period = items_a_day * f64::from(workload.item_bytes) * days;
+        let of_one_period = 2.0 * half_of(last.month.saturating_sub(1)) / bytes_of_item
+            * f64::from(workload.item_bytes);
         let provisioned = last.cost.provisioned_usd;
         Some(Self {
             period,
-            tables: crate::at_least_one(retention / days) + 1,
+            // Nothing is older than the load.
+            tables: if is_deleting {
+                crate::at_least_one(retention / days) + 1
+            } else {
+                crate::at_least_one(age / days)
+            },
             one_table: Keeping {
                 billed_bytes,
                 storage_usd: one_usd,
@@ -127,11 +141,27 @@ mod tests {
         is_near(year.by_period.provisioned_usd, year.one_table.provisioned_usd * 31.0 / 30.0);
     }
 
+    /// What is kept beyond its time was reckoned at what the last month writes.
+    #[test]
+    fn regression_what_is_kept_too_long_was_taken_for_as_much_as_is_written_now() {
+        let load = json!({ "writes_per_second": 100.0, "item_bytes": 924, "months": 12, "retention_days": 90.0, "growth_per_month": 0.3 });
+        let workload: Workload = serde_json::from_value(load).expect("a load");
+        let series =
+            Plan::of(&workload, &prices()).expect("a plan").time_series.expect("items expire");
+        let of_month = |month: i32| 100.0 * 86_400.0 * 30.0 * 1_024.0 * 1.3_f64.powi(month);
+        is_near(series.one_table.billed_bytes, of_month(9) + of_month(10) + of_month(11));
+        is_near(series.by_period.billed_bytes - series.one_table.billed_bytes, of_month(8) / 2.0);
+    }
+
     #[test]
     fn a_period_is_short_enough_for_what_is_kept() {
         for (retention, expected) in [
             (90.0, ("month", 4)),
             (60.0, ("month", 3)),
+            // As long as the load goes on, and for longer.
+            (359.0, ("month", 13)),
+            (360.0, ("month", 12)),
+            (3_600.0, ("month", 12)),
             (59.0, ("week", 10)),
             (13.0, ("day", 14)),
             (0.5, ("day", 2)),
