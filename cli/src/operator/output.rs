@@ -44,6 +44,8 @@ pub(super) struct Output {
     format: Format,
     /// What is printed as a table at the end.
     rows: Rows,
+    /// Whether the reader was told of a failure.
+    has_failed: bool,
     /// Why stdout takes no more. The command finishes its work all the same.
     broken: Option<Unwritten>,
 }
@@ -63,7 +65,7 @@ impl Form {
 impl Output {
     pub(super) fn new(json: bool) -> Self {
         let format = if json { Format::Json } else { Format::Table };
-        Self { format, rows: Rows::default(), broken: None }
+        Self { format, rows: Rows::default(), has_failed: false, broken: None }
     }
 
     /// In the form that was asked for, of which `--json` is the short way.
@@ -88,7 +90,10 @@ impl Output {
         let rows = std::mem::take(&mut self.rows);
         let is_table = matches!(self.format, Format::Csv | Format::Markdown);
         if is_table && rows.is_empty() {
-            note!("dynashard: the table is empty; --json says what else the report has");
+            // Why there is none was said where the command has failed.
+            if !self.has_failed {
+                note!("dynashard: the table is empty; --json says what else the report has");
+            }
         } else if is_table {
             let text = match self.format {
                 Format::Csv => rows.csv(),
@@ -146,6 +151,7 @@ impl Output {
             #[serde(flatten)]
             failure: &'a Failure,
         }
+        self.has_failed = true;
         // A table holds what was found.
         if self.format == Format::Json {
             self.event("error", &Failed { pk, failure });

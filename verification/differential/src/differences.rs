@@ -425,8 +425,14 @@ fn legacy_errors(exchange: &Exchange) -> bool {
     if any_key(&exchange.request, &gets_nothing) && exchange.other.status == 400 {
         return true;
     }
+    // The engine looks at the condition before a set of nothing, which DynamoDB refuses whatever holds.
+    let other = exchange.other.body.get("message").and_then(Value::as_str).unwrap_or_default();
+    let is_validated = match exchange.exceptions()[0] {
+        "ConditionalCheckFailedException" => other.contains("sets should not be empty"),
+        plain => plain == "ValidationException",
+    };
     any_key(&exchange.request, &|name, _| legacy.contains(&name))
-        && exchange.exceptions()[0] == "ValidationException"
+        && is_validated
         && exchange.other.status == 400
 }
 
@@ -467,6 +473,10 @@ fn no_dynamodb_json(exchange: &Exchange) -> bool {
     let message = exchange.plain.body.get("message").and_then(Value::as_str).unwrap_or_default();
     // The engine takes no null for what is absent, other than DynamoDB.
     if message.starts_with("invalid type: null") {
+        return true;
+    }
+    // It says in words of its own what is absent.
+    if message.starts_with("missing field") && exchange.other.status == 400 {
         return true;
     }
     // The engine takes a part of a number for its limit.
