@@ -386,6 +386,11 @@ test("a count is changed after a confirmation, and a lost connection comes back"
   assert.ok(await other.getByRole("button", { name: "What would another count do?" }).isHidden(), "regression: what is not there was to be changed");
   assert.ok(await other.getByText("cannot be read").isHidden(), "regression: a mistyped key was an error");
 
+  // A key that no collection can have.
+  await other.goto(`${first.found.console}/#/c/${encodeURIComponent("_ds_orders")}`);
+  await other.getByText("No collection can have this partition key").waitFor();
+  assert.ok(await other.getByText("Live", { exact: true }).isVisible(), "regression: a connection that was not lost was said to be");
+
   // Tables that are not there: the page says so.
   const wrong = await start(["console", "--port", "0", "--endpoint-url", dynamodb, "--main-table", "Nowhere", "--metadata-table", "MetadataTable"], readyLine);
   const lost = await open(wrong.found.console);

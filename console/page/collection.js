@@ -52,6 +52,12 @@ export function collectionPage(pk, { state, setRange }) {
     fillIfChanged(metadata, [collection, more, data.may_grow, data.damaged_figures, data.read_at], () => facts(data));
   }
 
+  /** No collection can have this key. */
+  function refused({ detail }) {
+    known.hidden = true;
+    fill(trouble, h("section", { class: "card" }, h("p", {}, `No collection can have this partition key: ${detail}.`)));
+  }
+
   known.append(
     h("section", { class: "card", "aria-label": "Now" }, figures),
     h("section", { class: "card" }, chart.figure),
@@ -63,7 +69,7 @@ export function collectionPage(pk, { state, setRange }) {
     items(pk));
   connection();
   return {
-    name: "collection", title: pk, pk, details, connection, hello: connection,
+    name: "collection", title: pk, pk, details, refused, connection, hello: connection,
     element: [
       h("div", {}, h("a", { class: "back", href: "#/" }, "← Overview"), h("div", { class: "head" }, h("h1", { tabindex: "-1" }, pk), h("div", { class: "row" }, choice("Time", RANGES, state.range, setRange), scale))),
       trouble, known],

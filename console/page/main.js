@@ -59,6 +59,7 @@ function listen(pk) {
     rows(rows) { for (const row of rows) state.rows.set(row.pk, row); page.rows?.(rows); },
     overview(overview) { state.overview = overview; update(); },
     collection(details) { page.details?.(details); },
+    refused(why) { page.refused?.(why); },
     lost() { connected(state.lost ?? Date.now() / 1000); },
     back() { connected(null); },
   });

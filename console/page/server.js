@@ -20,7 +20,7 @@ export function follow({ pk, range }, on) {
   function begin() {
     const query = new URLSearchParams({ range, ...(pk === undefined ? {} : { pk }) });
     source = new EventSource(`/api/stream?${query}`);
-    for (const name of ["hello", "waiting", "overview", "rows", "collection"]) {
+    for (const name of ["hello", "waiting", "overview", "rows", "collection", "refused"]) {
       source.addEventListener(name, (event) => { heard(); on[name]?.(JSON.parse(event.data)); });
     }
     // The browser gives up where the server is gone for a while.

@@ -244,6 +244,8 @@ fn with(status: StatusCode, media_type: &'static str, body: impl Into<Body>) -> 
 /// One page that is open, and what it was told.
 struct Telling {
     viewer: Viewer,
+    /// What is wrong with the key whose page it is, until it was told.
+    refused: Option<Failed>,
     range: Range,
     changes: watch::Receiver<u64>,
     /// The row of each collection as it was told last.
@@ -259,11 +261,15 @@ fn stream_of(shared: &Arc<Shared>, query: &str, stop: Stop) -> Result<Response, 
     let range =
         params.parse::<Range>("range", "live, minutes, hours or days")?.unwrap_or(Range::Live);
     params.finish()?;
-    let partition = pk.map(PartitionKey::new).transpose();
-    let partition = partition.map_err(dynashard_core::Error::from)?;
+    let (partition, refused) = match pk.map(PartitionKey::new).transpose() {
+        Ok(partition) => (partition, None),
+        // A stream that is refused is a lost connection to a browser, which asks again and again.
+        Err(error) => (None, Some(Failed::from(dynashard_core::Error::from(error)))),
+    };
     let telling = Telling {
         changes: shared.changes(),
         viewer: shared.view(partition),
+        refused,
         range,
         rows: HashMap::new(),
         has_begun: false,
@@ -326,6 +332,9 @@ impl Telling {
                 }),
             );
             self.has_met = true;
+        }
+        if let Some(why) = self.refused.take() {
+            event("refused", &json!(why));
         }
         let known = shared.known();
         let changed = view::rows(&known, frame).filter_map(|row| {

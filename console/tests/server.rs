@@ -402,6 +402,8 @@ async fn the_stream_shows_collections_decisions_and_costs() {
     let refused_query = world.get("/api/decisions?typo=1").await;
     assert_eq!(refused_query.refused(), refused(400, "bad_parameter"));
     assert_eq!(world.get("/api/stream?range=years").await.refused(), refused(400, "bad_parameter"));
+    let told = world.until("pk=_ds_orders", "refused", |_| true).await;
+    assert_eq!(told["code"], "bad_key");
     let counted = world.memory.requests();
     assert_eq!((counted.ledger_updates, counted.writes), (0, 0), "it only looks");
     world.console.stop().await;
