@@ -13,7 +13,8 @@
 //!    processors of this machine;
 //! 5. the memory of the endpoint after all that.
 //!
-//! Both ways take turns in rounds, so that what else the machine does meets both.
+//! Both ways take turns in rounds, so that what else the machine does meets both. The engine, the relay, and what remembers answers are
+//! processes of their own, as DynamoDB is: in one process with the client, a request that comes straight from it wakes nobody else.
 
 #![expect(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
 
@@ -53,8 +54,14 @@ use tokio::net::{TcpListener, TcpStream};
 
 const OTHER_TABLE: &str = "Other";
 
-/// The variable that has this program be a relay to the server that it names.
-const RELAY_TO: &str = "DYNASHARD_BENCH_RELAY_TO";
+/// The variable that has this program be something else, and what that is.
+const ROLE: &str = "DYNASHARD_BENCH_ROLE";
+const STACK: &str = "stack";
+const RELAY: &str = "relay";
+const REMEMBERING: &str = "remembering";
+
+/// The server that a relay passes bytes on to, or whose answers are remembered.
+const SERVER: &str = "DYNASHARD_BENCH_SERVER";
 
 /// Whoever signs, the engine lets in; what is not signed it refuses.
 const SIGNATURE: &str = "AWS4-HMAC-SHA256 Credential=bench/20261127/us-east-1/dynamodb/aws4_request, SignedHeaders=host, Signature=0";
@@ -84,31 +91,29 @@ const PAYLOAD: usize = 950;
 
 #[tokio::main]
 async fn main() -> Result<ExitCode, Failure> {
-    if let Ok(server) = env::var(RELAY_TO) {
-        return relay(&server).await;
+    if let Ok(role) = env::var(ROLE) {
+        return match (&*role, env::var(SERVER)) {
+            (STACK, _) => stack().await,
+            (RELAY, Ok(server)) => relay(&server).await,
+            (REMEMBERING, Ok(server)) => remembering(server).await,
+            _ => Err(format!("there is no role {role}").into()),
+        };
     }
-    let mut options = stack_options().await?;
-    options.partitions.partition_wcu = UNLIMITED_WCU;
-    options.overrides.push(("ScalingMode".to_owned(), "off".to_owned()));
-    let stack = Stack::start(options).await?;
-    let direct = stack.endpoints().dynamodb.clone();
-    let client = Client::builder(TokioExecutor::new()).build_http();
+    let (stack, _) = Server::spawn(Command::new(env::current_exe()?).env(ROLE, STACK))?;
+    let direct = stack.url.clone();
+    let client = http();
     create_other(&client, &direct).await?;
-    // A function pins the settings.
-    let pinned = Request::put(format!("{}/item?pk=first&sk=1", stack.endpoints().api));
-    let pinned = pinned.header("content-type", "application/json").body(Full::from("{}"))?;
-    client.request(pinned).await?;
 
     let mut ready = Vec::new();
     for _ in 0..ROUNDS {
-        let (endpoint, after) = Endpoint::start(&direct)?;
+        let (endpoint, after) = Server::endpoint(&direct)?;
         drop(endpoint);
         ready.push(after);
     }
     ready.sort();
     println!("ready after {:.0} ms", millis(ready[ready.len() / 2]));
-    let (endpoint, _) = Endpoint::start(&direct)?;
-    let (relay, _) = Endpoint::start_relay(&direct)?;
+    let (endpoint, _) = Server::endpoint(&direct)?;
+    let relay = Server::in_front_of(&direct, RELAY)?;
     let mut fails = false;
     for table in [OTHER_TABLE, MAIN_TABLE] {
         let what =
@@ -138,10 +143,10 @@ async fn main() -> Result<ExitCode, Failure> {
                 relayed - plain
             );
         }
-        let before = (endpoint.processor_time()?, stack.counters());
+        let before = (endpoint.processor_time()?, requests_on(&client, &direct, table).await?);
         side_by_side(&client, &endpoint.url, table).await?;
         let spent = endpoint.processor_time()?.saturating_sub(before.0);
-        let requests = stack.counters().table_requests(table) - before.1.table_requests(table);
+        let requests = requests_on(&client, &direct, table).await? - before.1;
         println!(
             "  {CONNECTIONS} side by side: {:.0} µs of processor for each, {:.4} requests to DynamoDB for each",
             spent.as_secs_f64() * 1e6 / f64::from(SIDE_BY_SIDE),
@@ -151,8 +156,6 @@ async fn main() -> Result<ExitCode, Failure> {
     }
     pages(&client, &direct).await?;
     println!("{} MB of memory", endpoint.resident_kilobytes()? / 1_024);
-    drop(endpoint);
-    stack.shutdown().await;
     if fails {
         println!("not every put was one request");
         return Ok(ExitCode::FAILURE);
@@ -164,7 +167,7 @@ async fn main() -> Result<ExitCode, Failure> {
 /// what it has answered before, which comes after [`SERVER_TIME`].
 async fn pages(client: &Http, direct: &str) -> Result<(), Failure> {
     list_of_16_shards(direct).await?;
-    let (endpoint, _) = Endpoint::start(direct)?;
+    let (endpoint, _) = Server::endpoint(direct)?;
     for (url, table) in [(direct, OTHER_TABLE), (&*endpoint.url, MAIN_TABLE)] {
         for n in 0..PAGED {
             put_item(client, url, table, (PAGED_KEY, &format!("{n:06}"))).await?;
@@ -172,10 +175,10 @@ async fn pages(client: &Http, direct: &str) -> Result<(), Failure> {
     }
     println!("pages of 100 items of 1 KB, in order, of a key of 16 shards");
     measure_pages(client, direct, &endpoint, "the engine").await?;
-    let remembering = remembering(client.clone(), direct.to_owned()).await?;
-    let (endpoint, _) = Endpoint::start(&remembering)?;
+    let remembering = Server::in_front_of(direct, REMEMBERING)?;
+    let (endpoint, _) = Server::endpoint(&remembering.url)?;
     let after = format!("answers that come after {} ms", SERVER_TIME.as_millis());
-    measure_pages(client, &remembering, &endpoint, &after).await
+    measure_pages(client, &remembering.url, &endpoint, &after).await
 }
 
 /// Lists the key as one that has had its 16 shards for long: to grow takes a quarter of an hour.
@@ -195,7 +198,7 @@ async fn list_of_16_shards(direct: &str) -> Result<(), Failure> {
 async fn measure_pages(
     client: &Http,
     direct: &str,
-    endpoint: &Endpoint,
+    endpoint: &Server,
     what: &str,
 ) -> Result<(), Failure> {
     let mut ways = [(direct, OTHER_TABLE, Vec::new()), (&*endpoint.url, MAIN_TABLE, Vec::new())];
@@ -237,10 +240,25 @@ async fn measure_pages(
     Ok(())
 }
 
+/// The stack, with a table that nobody manages beside its own, until its process ends.
+async fn stack() -> Result<ExitCode, Failure> {
+    let mut options = stack_options().await?;
+    options.partitions.partition_wcu = UNLIMITED_WCU;
+    options.overrides.push(("ScalingMode".to_owned(), "off".to_owned()));
+    let stack = Stack::start(options).await?;
+    // A function pins the settings.
+    let pinned = Request::put(format!("{}/item?pk=first&sk=1", stack.endpoints().api));
+    let pinned = pinned.header("content-type", "application/json").body(Full::from("{}"))?;
+    http().request(pinned).await?;
+    println!("{}", json!({ "endpoint": stack.endpoints().dynamodb }));
+    std::future::pending().await
+}
+
 /// A server that asks another one each query once, and answers it after [`SERVER_TIME`] from then on.
-async fn remembering(client: Http, server: String) -> Result<String, Failure> {
+async fn remembering(server: String) -> Result<ExitCode, Failure> {
+    let client = http();
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
-    let url = format!("http://{}", listener.local_addr()?);
+    println!("{}", json!({ "endpoint": format!("http://{}", listener.local_addr()?) }));
     let known = Arc::<Mutex<HashMap<Bytes, Bytes>>>::default();
     let answer = move |request: axum::extract::Request| {
         let (client, server, known) = (client.clone(), server.clone(), Arc::clone(&known));
@@ -270,8 +288,8 @@ async fn remembering(client: Http, server: String) -> Result<String, Failure> {
             Ok(answer)
         }
     };
-    tokio::spawn(async move { axum::serve(listener, Router::new().fallback(answer)).await });
-    Ok(url)
+    axum::serve(listener, Router::new().fallback(answer)).await?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Passes bytes on to a server, until its process ends.
@@ -287,15 +305,15 @@ async fn relay(server: &str) -> Result<ExitCode, Failure> {
     }
 }
 
-/// A server of its own process: `dynashard serve`, or a relay.
-struct Endpoint {
+/// A server in a process of its own.
+struct Server {
     child: Child,
     url: String,
 }
 
-impl Endpoint {
-    /// Starts one, and tells how long that took.
-    fn start(upstream: &str) -> Result<(Self, Duration), Failure> {
+impl Server {
+    /// Starts `dynashard serve`, and tells how long that took.
+    fn endpoint(upstream: &str) -> Result<(Self, Duration), Failure> {
         let tables = format!("{MAIN_TABLE}:{METADATA_TABLE}");
         Self::spawn(
             Command::new(env!("CARGO_BIN_EXE_dynashard"))
@@ -306,10 +324,11 @@ impl Endpoint {
         )
     }
 
-    /// Starts a relay: this program again.
-    fn start_relay(server: &str) -> Result<(Self, Duration), Failure> {
-        let address = server.trim_start_matches("http://");
-        Self::spawn(Command::new(env::current_exe()?).env(RELAY_TO, address))
+    /// Starts this program again, in another role.
+    fn in_front_of(server: &str, role: &str) -> Result<Self, Failure> {
+        let server = if role == RELAY { server.trim_start_matches("http://") } else { server };
+        let mut command = Command::new(env::current_exe()?);
+        Ok(Self::spawn(command.env(ROLE, role).env(SERVER, server))?.0)
     }
 
     fn spawn(command: &mut Command) -> Result<(Self, Duration), Failure> {
@@ -341,7 +360,7 @@ impl Endpoint {
     }
 }
 
-impl Drop for Endpoint {
+impl Drop for Server {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -349,6 +368,19 @@ impl Drop for Endpoint {
 }
 
 type Http = Client<HttpConnector, Full<Bytes>>;
+
+fn http() -> Http {
+    Client::builder(TokioExecutor::new()).build_http()
+}
+
+/// How many requests on a table the engine has counted.
+async fn requests_on(client: &Http, engine: &str, table: &str) -> Result<u64, Failure> {
+    let counters = client.get(format!("{engine}/_dynashard/counters").parse()?).await?;
+    let counters =
+        serde_json::from_slice::<Value>(&counters.into_body().collect().await?.to_bytes())?;
+    let of_table = counters["tables"][table].as_object().into_iter().flatten();
+    Ok(of_table.filter_map(|(_, operation)| operation["requests"].as_u64()).sum())
+}
 
 async fn side_by_side(client: &Http, url: &str, table: &str) -> Result<(), Failure> {
     let puts = stream::iter(0..SIDE_BY_SIDE)

@@ -428,7 +428,7 @@ fn legacy_errors(exchange: &Exchange) -> bool {
     // The engine looks at the condition before a set of nothing, which DynamoDB refuses whatever holds.
     let other = exchange.other.body.get("message").and_then(Value::as_str).unwrap_or_default();
     let is_validated = match exchange.exceptions()[0] {
-        "ConditionalCheckFailedException" => other.contains("sets should not be empty"),
+        "ConditionalCheckFailedException" => other.contains("empty for key"),
         plain => plain == "ValidationException",
     };
     any_key(&exchange.request, &|name, _| legacy.contains(&name))
