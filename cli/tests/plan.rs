@@ -338,16 +338,24 @@ fn bad_input_is_named_and_nothing_of_a_plan_is_printed() {
     let of_one_byte = |figures: &str| format!("--item-bytes 1 {figures}");
     for (args, code, says) in [
         ("--writes-per-second 5", "bad_parameter", "item_bytes"),
-        ("--item-bytes 1024", "bad_parameter", "writes_per_second has to be above 0"),
+        ("--item-bytes 1024", "bad_parameter", "--writes-per-second has to be above 0"),
         (
             "--writes-per-second 5 --item-bytes 0",
             "bad_parameter",
-            "item_bytes has to be from 1 to 409,600",
+            "--item-bytes has to be from 1 to 409,600",
         ),
-        (&of_one_byte("--writes-per-second -5"), "bad_parameter", "writes_per_second has to be"),
-        (&of_one_byte("--writes-per-second 0"), "bad_parameter", "writes_per_second has to be"),
-        (&of_one_byte("--writes-per-second 1e30"), "bad_parameter", "writes_per_second has to be"),
-        ("--writes-per-second 1e7 --item-bytes 409600", "bad_parameter", "hot_key_share has to be"),
+        (&of_one_byte("--writes-per-second -5"), "bad_parameter", "--writes-per-second has to be"),
+        (&of_one_byte("--writes-per-second 0"), "bad_parameter", "--writes-per-second has to be"),
+        (
+            &of_one_byte("--writes-per-second 1e30"),
+            "bad_parameter",
+            "--writes-per-second has to be",
+        ),
+        (
+            "--writes-per-second 1e7 --item-bytes 409600",
+            "bad_parameter",
+            "--hot-key-share has to be",
+        ),
         (&format!("--workload {unknown}"), "bad_parameter", "writes_per_sec"),
         (&format!("--workload {broken}"), "input_failed", "broken.json"),
         ("--workload nowhere.json", "input_failed", "nowhere.json"),

@@ -7,7 +7,7 @@ mod text;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use dynashard_planning::{Plan, Workload};
+use dynashard_planning::{Plan, Workload, WorkloadError};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -149,7 +149,9 @@ fn plan(args: &PlanArgs, output: &mut Output) -> Result<Ended, Failure> {
     }
     let workload = Workload::deserialize(Value::Object(fields));
     let workload = workload.map_err(|error| refused(&error))?;
-    let plan = Plan::of(&workload, &prices).map_err(|error| refused(&error))?;
+    let plan = Plan::of(&workload, &prices).map_err(|error| {
+        if args.workload.is_some() { refused(&error) } else { refused_flag(error) }
+    })?;
     if let Some(path) = &args.chart {
         drawing::write(path, chart::draw(&plan))?;
     }
@@ -162,4 +164,13 @@ fn plan(args: &PlanArgs, output: &mut Output) -> Result<Ended, Failure> {
 fn figure(text: &str) -> Result<f64, String> {
     let number = text.parse::<f64>().ok().filter(|number| number.is_finite());
     number.ok_or_else(|| "it is not a number".to_owned())
+}
+
+/// Names flags: where no file holds a workload, its fields are nothing that a reader has seen.
+fn refused_flag(WorkloadError { field, bounds }: WorkloadError) -> Failure {
+    let flag = |field: &str| format!("--{}", field.replace('_', "-"));
+    let bounds =
+        bounds.split(' ').map(|word| if word.contains('_') { flag(word) } else { word.to_owned() });
+    let bounds = bounds.collect::<Vec<_>>().join(" ");
+    Failure::bad_argument(format!("{} has to be {bounds}", flag(field)))
 }
