@@ -431,9 +431,12 @@ fn legacy_errors(exchange: &Exchange) -> bool {
         "ConditionalCheckFailedException" => other.contains("empty for key"),
         plain => plain == "ValidationException",
     };
+    // In the values of an expression the engine looks into no list for a set of nothing, other than DynamoDB.
+    let plain = exchange.plain.body.get("message").and_then(Value::as_str).unwrap_or_default();
+    let is_unseen = plain.ends_with("set  may not be empty");
     any_key(&exchange.request, &|name, _| legacy.contains(&name))
         && is_validated
-        && exchange.other.status == 400
+        && (exchange.other.status == 400 || is_unseen)
 }
 
 /// Both refuse an expression, or what stands beside it.

@@ -410,7 +410,7 @@ async fn regression_a_strong_read_of_a_local_index_missed_what_a_change_unknown_
     let changed = keys("cold").map(|pk| (pk, four)).chain(keys("listed").map(|pk| (pk, sixteen)));
     for (pk, to) in changed {
         assert_eq!(count(&pk).await, 0);
-        stack.scale(&pk, to).await;
+        Box::pin(stack.scale(&pk, to)).await;
         stack.restart();
         let mut item = item(&pk, "k");
         item["s"] = json!({ "S": "a" });
