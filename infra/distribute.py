@@ -297,6 +297,11 @@ def image(layers: dict[str, Files], version: str) -> tuple[str, bytes]:
     def encoded(value: dict) -> bytes:
         return json.dumps(value, separators=(",", ":"), sort_keys=True).encode()
 
+    def named(of: dict, tag: str) -> dict:
+        # By the second containerd, podman and Docker's store of containerd name an image.
+        name = {"org.opencontainers.image.ref.name": tag, "io.containerd.image.name": f"docker.io/library/{COMMAND}:{tag}"}
+        return of | {"annotations": name}
+
     manifests, of_docker = [], []
     for architecture, files in sorted(layers.items()):
         # The image has nothing but the command, so it brings the authorities that AWS's certificates are of.
@@ -321,11 +326,9 @@ def image(layers: dict[str, Files], version: str) -> tuple[str, bytes]:
         platform = {"architecture": architecture, "os": "linux"}
         manifests.append(blob(encoded(manifest), "manifest.v1+json") | {"platform": platform})
     index = {"schemaVersion": 2, "mediaType": "application/vnd.oci.image.index.v1+json", "manifests": manifests}
-    # The second is what containerd, podman and Docker's store of containerd name the image by.
-    name = {"annotations": {
-        "org.opencontainers.image.ref.name": version, "io.containerd.image.name": f"docker.io/library/{COMMAND}:{version}",
-    }}
-    whole = {"schemaVersion": 2, "manifests": [blob(encoded(index), "index.v1+json") | name]}
+    # Docker's own store knows no image of several platforms, so each has a name of its own, the same in both stores.
+    each = [named(of, f"{version}-{of['platform']['architecture']}") for of in manifests]
+    whole = {"schemaVersion": 2, "manifests": [named(blob(encoded(index), "index.v1+json"), version), *each]}
     layout = {
         "oci-layout": (b'{"imageLayoutVersion":"1.0.0"}', False), "index.json": (encoded(whole), False),
         "manifest.json": (encoded(of_docker), False),

@@ -337,7 +337,7 @@ fn bad_input_is_named_and_nothing_of_a_plan_is_printed() {
     let prices = file(&directory, "prices.json", prices);
     let of_one_byte = |figures: &str| format!("--item-bytes 1 {figures}");
     for (args, code, says) in [
-        ("--writes-per-second 5", "bad_parameter", "item_bytes"),
+        ("--writes-per-second 5", "bad_parameter", "--item-bytes is missing"),
         ("--item-bytes 1024", "bad_parameter", "--writes-per-second has to be above 0"),
         (
             "--writes-per-second 5 --item-bytes 0",

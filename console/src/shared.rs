@@ -10,7 +10,7 @@ use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::watch;
 
 use crate::cost::Prices;
-use crate::known::{Collection, Known};
+use crate::known::Known;
 use crate::view::Frame;
 
 /// The tables of a stack.
@@ -189,19 +189,12 @@ impl Drop for Viewer {
     fn drop(&mut self) {
         self.shared.viewers.fetch_sub(1, Ordering::Relaxed);
         let Some(partition) = &self.partition else { return };
-        {
-            let mut viewed = self.shared.viewed();
-            let Some(count) = viewed.get_mut(partition) else { return };
+        let mut viewed = self.shared.viewed();
+        if let Some(count) = viewed.get_mut(partition) {
             *count -= 1;
-            if *count > 0 {
-                return;
+            if *count == 0 {
+                viewed.remove(partition);
             }
-            viewed.remove(partition);
-        }
-        // Of a key that was mistyped nothing is to be kept.
-        let mut known = self.shared.known();
-        if known.collections.get(partition).is_some_and(Collection::is_nowhere) {
-            known.collections.remove(partition);
         }
     }
 }

@@ -8,7 +8,9 @@ use dynashard_core::ports::{List, Listed, StoreError};
 use dynashard_core::{Code, Error, HeatWindow, Kind, LedgerKind};
 use dynashard_keys::PartitionKey;
 
-use crate::known::{COLLECTIONS, CONNECTION, DECISIONS, LISTS, LIVE_SECS, Trouble, USAGE};
+use crate::known::{
+    COLLECTIONS, CONNECTION, Collection, DECISIONS, LISTS, LIVE_SECS, Trouble, USAGE,
+};
 use crate::schedule::{Schedule, Task};
 use crate::shared::{Shared, Tables, UsagePace};
 
@@ -204,6 +206,12 @@ async fn collection(shared: &Shared, tables: &Tables, partition: &PartitionKey, 
         }
         known.trouble = failed.as_ref().map(trouble);
     });
+    // Of a key that somebody has mistyped nothing is kept once nobody looks at it.
+    let (mut known, viewed) = (shared.known(), shared.viewed());
+    let is_nowhere = known.collections.get(partition).is_some_and(Collection::is_nowhere);
+    if is_nowhere && !viewed.contains_key(partition) {
+        known.collections.remove(partition);
+    }
 }
 
 async fn read(

@@ -60,14 +60,15 @@ impl TimeSeries {
             items * bytes_of_item * days / 2.0
         };
         let age = f64::from(last.month) * DAYS_OF_A_MONTH;
-        let is_deleting = age > retention;
+        let of_retention = crate::at_least_one(retention / days) + 1;
         // Half of a period is on average in the present table. Half of one is kept beyond its time, for the rest of its table: it was
         // written when the load was what it was then.
         let hot = half_of(last.month.saturating_sub(1)).min(billed_bytes);
         let expired = (1..=last.month)
             .rev()
             .find(|month| f64::from(*month) * DAYS_OF_A_MONTH <= age - retention);
-        let beyond = if is_deleting { half_of(expired.unwrap_or(1) - 1) } else { 0.0 };
+        let of_half = ((age - retention) / (days / 2.0)).clamp(0.0, 1.0);
+        let beyond = half_of(expired.unwrap_or(1) - 1) * of_half;
         let cooled = billed_bytes - hot + beyond;
         let one_usd = billed_bytes / GB * prices.gb_month;
         let series_usd = hot / GB * prices.gb_month + cooled / GB * prices.infrequent_gb_month;
@@ -79,11 +80,11 @@ impl TimeSeries {
         let provisioned = last.cost.provisioned_usd;
         Some(Self {
             period,
-            // Nothing is older than the load.
-            tables: if is_deleting {
-                crate::at_least_one(retention / days) + 1
+            // Where nothing was stored before, nothing is older than the load.
+            tables: if workload.stored_items > 0 {
+                of_retention
             } else {
-                crate::at_least_one(age / days)
+                of_retention.min(crate::at_least_one(age / days))
             },
             one_table: Keeping {
                 billed_bytes,
@@ -159,7 +160,7 @@ mod tests {
             (90.0, ("month", 4)),
             (60.0, ("month", 3)),
             // As long as the load goes on, and for longer.
-            (359.0, ("month", 13)),
+            (359.0, ("month", 12)),
             (360.0, ("month", 12)),
             (3_600.0, ("month", 12)),
             (59.0, ("week", 10)),

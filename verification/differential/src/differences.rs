@@ -78,7 +78,7 @@ pub const DIFFERENCES: &[Difference] = &[
         name: "lookalike keys",
         what: "Partition keys that end in the separator and digits are held under a key with a suffix, so they have another place, \
                and another segment, in a Scan and in the ties of a global index, and an expression that compares the key with a value \
-               compares that",
+               compares that. One that uses the key's value for an update is refused",
         when: "always",
         what_to_do: "",
         settings: &Setting::ALL,
@@ -148,9 +148,9 @@ pub const DIFFERENCES: &[Difference] = &[
     },
     Difference {
         name: "indexes while moving",
-        what: "An index may show an item that is moved between two requests of a Query or Scan twice, in an older form, or for \
-               milliseconds not at all, also one that is strongly consistent. One that shares its key in an index by another \
-               key with others may be passed by",
+        what: "An index may show an item that is moved between two requests of a Query or Scan twice, in an older form, or not at \
+               all: for milliseconds, and to a read that is not strong for a lease where its endpoint does not know of the \
+               change. One that shares its key in an index by another key with others may be passed by",
         when: MOVING,
         what_to_do: "Read the table",
         settings: &[Setting::Move, Setting::Forward, Setting::Behind, Setting::Moving],
@@ -373,7 +373,9 @@ fn lookalike_keys(exchange: &Exchange) -> bool {
     let text = exchange.request.to_string();
     let compares =
         ["Filter", "Condition"].iter().any(|kind| text.contains(&format!("{kind}Expression\":")));
-    if compares && text.contains(LOOKALIKE) {
+    let other = exchange.other.body["message"].as_str().unwrap_or_default();
+    let uses = other.starts_with("dynashard: partition_key_value: ") && is_own_refusal(exchange);
+    if (compares || uses) && text.contains(LOOKALIKE) {
         return true;
     }
     if exchange.request.get("Segment").is_none() {
@@ -425,15 +427,21 @@ fn legacy_errors(exchange: &Exchange) -> bool {
     if any_key(&exchange.request, &gets_nothing) && exchange.other.status == 400 {
         return true;
     }
-    // The engine looks at the condition before a set of nothing, which DynamoDB refuses whatever holds.
+    // The engine looks at the condition before a set of nothing, and adds one, other than DynamoDB.
     let other = exchange.other.body.get("message").and_then(Value::as_str).unwrap_or_default();
-    let is_validated = match exchange.exceptions()[0] {
-        "ConditionalCheckFailedException" => other.contains("empty for key"),
-        plain => plain == "ValidationException",
-    };
+    let is_validated =
+        exchange.exceptions()[0] == "ValidationException" || other.contains("empty for key");
     // In the values of an expression the engine looks into no list for a set of nothing, other than DynamoDB.
     let plain = exchange.plain.body.get("message").and_then(Value::as_str).unwrap_or_default();
-    let is_unseen = plain.ends_with("set  may not be empty");
+    let is_empty = |name: &str, value: &Value| {
+        ["SS", "NS", "BS"].contains(&name) && value.as_array().is_some_and(Vec::is_empty)
+    };
+    let is_within = |name: &str, value: &Value| {
+        let elements = value.as_array().filter(|_| name == "L").into_iter().flatten();
+        elements.into_iter().any(|element| any_key(element, &is_empty))
+    };
+    let is_unseen =
+        plain.ends_with("may not be empty") && any_key(&exchange.request["Expected"], &is_within);
     any_key(&exchange.request, &|name, _| legacy.contains(&name))
         && is_validated
         && (exchange.other.status == 400 || is_unseen)

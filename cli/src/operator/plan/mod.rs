@@ -147,10 +147,17 @@ fn plan(args: &PlanArgs, output: &mut Output) -> Result<Ended, Failure> {
         // A figure that was not given is null.
         fields.extend(figures.into_iter().filter(|(_, figure)| !figure.is_null()));
     }
+    if args.workload.is_none() && !fields.contains_key("item_bytes") {
+        return Err(Failure::bad_argument(
+            "--item-bytes is missing: how large an item is, on average",
+        ));
+    }
     let workload = Workload::deserialize(Value::Object(fields));
     let workload = workload.map_err(|error| refused(&error))?;
     let plan = Plan::of(&workload, &prices).map_err(|error| {
-        if args.workload.is_some() { refused(&error) } else { refused_flag(error) }
+        let has_file =
+            args.workload.is_some() || args.sample.of_a_file(args.sk_column.as_deref()).is_some();
+        if has_file { refused(&error) } else { refused_flag(error) }
     })?;
     if let Some(path) = &args.chart {
         drawing::write(path, chart::draw(&plan))?;
@@ -166,7 +173,7 @@ fn figure(text: &str) -> Result<f64, String> {
     number.ok_or_else(|| "it is not a number".to_owned())
 }
 
-/// Names flags: where no file holds a workload, its fields are nothing that a reader has seen.
+/// Names flags: where no file gives figures, fields are nothing that a reader has seen.
 fn refused_flag(WorkloadError { field, bounds }: WorkloadError) -> Failure {
     let flag = |field: &str| format!("--{}", field.replace('_', "-"));
     let bounds =

@@ -28,7 +28,7 @@ pub struct DirectoryLease {
     compared: Mutex<Option<StackId>>,
     held: Mutex<Option<(Arc<DirectoryItem>, Lease)>>,
     /// Why nobody may act, and until when of `CLOCK_BOOTTIME` that is answered without another look.
-    refusal: Mutex<Option<(Error, Duration)>>,
+    refusal: Mutex<Option<(Error, Moment)>>,
     /// Whoever reads the directory item holds it, so that concurrent operations share one read.
     turn: AsyncMutex<()>,
     /// Whether it was tried to renew the present lease early.
@@ -133,7 +133,8 @@ impl DirectoryLease {
             return Ok(fresh);
         }
         let refused = lock(&self.refusal).clone();
-        match refused.filter(|(_, until)| self.context.now().boot < *until) {
+        let now = self.context.now();
+        match refused.filter(|(_, since)| now.perhaps_since(*since) < REFUSAL_TERM) {
             Some((error, _)) => Err(error),
             None => self.read_now(deadline).await,
         }
@@ -255,8 +256,7 @@ impl DirectoryLease {
     /// Answers everything so for a while: this environment may not act.
     fn refuse_all(&self, error: &Error) {
         self.drop();
-        let again = self.context.now().boot + REFUSAL_TERM;
-        *lock(&self.refusal) = Some((error.clone(), again));
+        *lock(&self.refusal) = Some((error.clone(), self.context.now()));
     }
 
     /// The lease, if the directory lists no collection.

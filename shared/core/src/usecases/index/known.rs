@@ -27,13 +27,13 @@ impl KnownIndexes {
         let index = indexes.iter().find(|index| index.name == name);
         let is_there = index.is_some_and(|index| index.is_active);
         let term = if is_there { TERM } else { TERM_OF_NONE };
-        (now.boot.saturating_sub(since.boot) < term).then(|| index.cloned())
+        (now.perhaps_since(*since) < term).then(|| index.cloned())
     }
 
     /// Whether they are to be described anew.
     pub fn are_due(&self, now: Moment) -> bool {
         let held = self.lock();
-        held.as_ref().is_none_or(|(since, _)| now.boot.saturating_sub(since.boot) >= TERM)
+        held.as_ref().is_none_or(|(since, _)| now.perhaps_since(*since) >= TERM)
     }
 
     /// Whether one that was described is so.
@@ -75,6 +75,9 @@ mod tests {
         assert_eq!((is_known("there", 59), is_known("there", 60)), (Some(true), None));
         assert_eq!((is_known("making", 4), is_known("making", 5)), (Some(true), None));
         assert_eq!((is_known("another", 4), is_known("another", 5)), (Some(false), None));
+        // The boot clock of an environment that Lambda has frozen may stand.
+        let frozen = Moment { wall: Duration::from_mins(1), ..now };
+        assert!(indexes.get("there", frozen).is_none() && indexes.are_due(frozen));
         indexes.forget();
         assert_eq!(is_known("there", 0), None);
     }

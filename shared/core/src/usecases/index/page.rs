@@ -10,8 +10,10 @@ use crate::model::index::SecondaryIndex;
 use crate::model::index_shards::IndexShards;
 use crate::model::item::{AttributeValue, StoredItem, quoted};
 use crate::model::lease::Deadline;
+use crate::model::metadata::CollectionMetadata;
+use crate::model::version::Generation;
 use crate::ports::{
-    Consistency, IndexEntry, IndexPart, IndexPlace, IndexRead, IndexStart, IndexStore,
+    Consistency, IndexEntry, IndexPart, IndexPlace, IndexRead, IndexStart, IndexStore, ReadRecords,
 };
 use crate::usecases::cost::Cost;
 use crate::usecases::directory::{Directory, Known};
@@ -192,14 +194,23 @@ fn begin<E>(
     feeds
 }
 
-/// Whether the metadata by which a collection was read is out of date by now.
+/// Whether the metadata by which a collection was read is out of date by now. Whoever has written under a later one has read it by
+/// a strong read, so that another one shows it, whether or not the directory does; what is known stays as it is for all others.
 pub(crate) async fn is_out_of_date(
     directory: &Directory,
     known: &Known,
     deadline: Deadline,
 ) -> Result<bool, Error> {
-    let now = directory.read_now(&known.metadata.partition, deadline).await?;
-    Ok(now.metadata.generation != known.metadata.generation)
+    let known = &known.metadata;
+    let records = directory.context().record_store();
+    let read = || records.get::<CollectionMetadata>(&known.partition);
+    let why_late = "the metadata could not be read in time";
+    let now = directory.attempts(deadline).make(read, why_late).await?.value;
+    let is_out_of_date = now.map_or(Generation::new(0), |now| now.generation) != known.generation;
+    if is_out_of_date {
+        directory.forget(&known.partition);
+    }
+    Ok(is_out_of_date)
 }
 
 /// Where the query's cursor goes on, if it is one that its pages can have.
