@@ -431,15 +431,13 @@ fn legacy_errors(exchange: &Exchange) -> bool {
     let other = exchange.other.body.get("message").and_then(Value::as_str).unwrap_or_default();
     let is_validated =
         exchange.exceptions()[0] == "ValidationException" || other.contains("empty for key");
-    // In the values of an expression the engine looks into no list for a set of nothing, other than DynamoDB.
+    // In the values of an expression the engine looks into no list or map for a set of nothing, other than DynamoDB.
     let plain = exchange.plain.body.get("message").and_then(Value::as_str).unwrap_or_default();
     let is_empty = |name: &str, value: &Value| {
         ["SS", "NS", "BS"].contains(&name) && value.as_array().is_some_and(Vec::is_empty)
     };
-    let is_within = |name: &str, value: &Value| {
-        let elements = value.as_array().filter(|_| name == "L").into_iter().flatten();
-        elements.into_iter().any(|element| any_key(element, &is_empty))
-    };
+    let is_within =
+        |name: &str, value: &Value| ["L", "M"].contains(&name) && any_key(value, &is_empty);
     let is_unseen =
         plain.ends_with("may not be empty") && any_key(&exchange.request["Expected"], &is_within);
     any_key(&exchange.request, &|name, _| legacy.contains(&name))
