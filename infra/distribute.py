@@ -298,7 +298,7 @@ def image(layers: dict[str, Files], version: str) -> tuple[str, bytes]:
         return json.dumps(value, separators=(",", ":"), sort_keys=True).encode()
 
     def named(of: dict, tag: str) -> dict:
-        # By the second containerd, podman and Docker's store of containerd name an image.
+        # containerd, podman and Docker on containerd's store name an image by the second.
         name = {"org.opencontainers.image.ref.name": tag, "io.containerd.image.name": f"docker.io/library/{COMMAND}:{tag}"}
         return of | {"annotations": name}
 
@@ -326,7 +326,7 @@ def image(layers: dict[str, Files], version: str) -> tuple[str, bytes]:
         platform = {"architecture": architecture, "os": "linux"}
         manifests.append(blob(encoded(manifest), "manifest.v1+json") | {"platform": platform})
     index = {"schemaVersion": 2, "mediaType": "application/vnd.oci.image.index.v1+json", "manifests": manifests}
-    # Docker's own store knows no image of several platforms, so each has a name of its own, the same in both stores.
+    # An image in Docker's own store is of one platform, so each platform has a name, which is the same in both stores.
     each = [named(of, f"{version}-{of['platform']['architecture']}") for of in manifests]
     whole = {"schemaVersion": 2, "manifests": [named(blob(encoded(index), "index.v1+json"), version), *each]}
     layout = {

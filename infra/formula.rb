@@ -20,17 +20,15 @@ class Pathname
 end
 
 class Formula
-  @told = {}
   class << self
-    attr_reader :told
+    attr_reader :only
 
     def inherited(formula)
       super
-      formula.instance_variable_set(:@told, {})
-      (@formulae ||= []) << formula
+      @only = formula
     end
 
-    def only = @formulae.fetch(0)
+    def told = @told ||= {}
 
     %i[desc version license url sha256].each { |name| define_method(name) { |value| told[name] = value } }
     { on_linux: /linux/, on_macos: /darwin/ }.each do |name, system|

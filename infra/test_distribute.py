@@ -2,7 +2,7 @@
 
     python -m unittest discover --start-directory infra
 
-Beside Python that takes npm, Ruby for the formula, and for the image ziglang and who may change the root.
+Beside Python that takes npm, for the formula Ruby, and for the image ziglang and the right to change the root.
 """
 
 import hashlib
@@ -169,12 +169,12 @@ class ADistribution(unittest.TestCase):
             compiler = [sys.executable, "-m", "ziglang", "cc", "-target", f"{MACHINE}-linux-musl", "-static"]
             subprocess.run([*compiler, "dynashard.c", "-o", "dynashard"], cwd=folder, check=True)
             files = {"usr/local/bin/dynashard": ((folder / "dynashard").read_bytes(), True)}
-            name, content = distribute.image({distribute.OCI_ARCHITECTURES[OF_THIS_MACHINE]: files}, VERSION)
+            _, content = distribute.image({distribute.OCI_ARCHITECTURES[OF_THIS_MACHINE]: files}, VERSION)
             with tarfile.open(fileobj=io.BytesIO(content)) as archive:
                 (image,) = json.load(archive.extractfile("manifest.json"))
                 config = json.load(archive.extractfile(image["Config"]))["config"]
-                for layer in image["Layers"]:
-                    with tarfile.open(fileobj=archive.extractfile(layer)) as layer:
+                for name in image["Layers"]:
+                    with tarfile.open(fileobj=archive.extractfile(name)) as layer:
                         layer.extractall(folder / "root", filter="fully_trusted")
             enter = ["env", "--ignore-environment", *config["Env"], CHROOT, "--userspec", config["User"], folder / "root"]
             ran = subprocess.run([*SUDO, *enter, *config["Entrypoint"], "--version"], capture_output=True, text=True, check=False)

@@ -56,6 +56,7 @@ const OTHER_TABLE: &str = "Other";
 
 /// The variable that has this program be something else, and what that is.
 const ROLE: &str = "DYNASHARD_BENCH_ROLE";
+
 const STACK: &str = "stack";
 const RELAY: &str = "relay";
 const REMEMBERING: &str = "remembering";
@@ -96,7 +97,7 @@ async fn main() -> Result<ExitCode, Failure> {
             (STACK, _) => stack().await,
             (RELAY, Ok(server)) => relay(&server).await,
             (REMEMBERING, Ok(server)) => remembering(server).await,
-            _ => Err(format!("there is no role {role}").into()),
+            _ => Err(format!("{ROLE}={role} is unknown, or lacks {SERVER}").into()),
         };
     }
     let (stack, _) = Server::spawn(Command::new(env::current_exe()?).env(ROLE, STACK))?;
@@ -296,9 +297,10 @@ async fn remembering(server: String) -> Result<ExitCode, Failure> {
 async fn relay(server: &str) -> Result<ExitCode, Failure> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
     println!("{}", json!({ "endpoint": format!("http://{}", listener.local_addr()?) }));
+    let address = server.trim_start_matches("http://");
     loop {
         let (mut client, _) = listener.accept().await?;
-        let mut server = TcpStream::connect(server).await?;
+        let mut server = TcpStream::connect(address).await?;
         client.set_nodelay(true)?;
         server.set_nodelay(true)?;
         tokio::spawn(async move { copy_bidirectional(&mut client, &mut server).await });
@@ -326,7 +328,6 @@ impl Server {
 
     /// Starts this program again, in another role.
     fn in_front_of(server: &str, role: &str) -> Result<Self, Failure> {
-        let server = if role == RELAY { server.trim_start_matches("http://") } else { server };
         let mut command = Command::new(env::current_exe()?);
         Ok(Self::spawn(command.env(ROLE, role).env(SERVER, server))?.0)
     }

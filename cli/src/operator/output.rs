@@ -90,7 +90,7 @@ impl Output {
         let rows = std::mem::take(&mut self.rows);
         let is_table = matches!(self.format, Format::Csv | Format::Markdown);
         if is_table && rows.is_empty() {
-            // Why there is none was said where the command has failed.
+            // A command that has failed has said why.
             if !self.has_failed {
                 note!("dynashard: the table is empty; --json says what else the report has");
             }

@@ -136,7 +136,9 @@ fn plan(args: &PlanArgs, output: &mut Output) -> Result<Ended, Failure> {
     drawing::check(args.chart.as_deref())?;
     let prices = prices(args.prices.as_deref())?;
     let mut fields = Map::new();
-    if let Some(file) = args.sample.of_a_file(args.sk_column.as_deref()) {
+    let sample = args.sample.of_a_file(args.sk_column.as_deref());
+    let has_file = args.workload.is_some() || sample.is_some();
+    if let Some(file) = sample {
         let Some(sample) = Sample::timed(&file, output)? else { return Ok(Ended::BadRows) };
         fields.extend(sample::measure(&sample));
     }
@@ -154,11 +156,9 @@ fn plan(args: &PlanArgs, output: &mut Output) -> Result<Ended, Failure> {
     }
     let workload = Workload::deserialize(Value::Object(fields));
     let workload = workload.map_err(|error| refused(&error))?;
-    let plan = Plan::of(&workload, &prices).map_err(|error| {
-        let has_file =
-            args.workload.is_some() || args.sample.of_a_file(args.sk_column.as_deref()).is_some();
-        if has_file { refused(&error) } else { refused_flag(error) }
-    })?;
+    let plan = Plan::of(&workload, &prices);
+    let plan =
+        plan.map_err(|error| if has_file { refused(&error) } else { refused_flag(error) })?;
     if let Some(path) = &args.chart {
         drawing::write(path, chart::draw(&plan))?;
     }

@@ -411,6 +411,7 @@ async fn regression_a_strong_read_of_a_local_index_missed_what_a_change_unknown_
     for (pk, to) in changed {
         assert_eq!(count(&pk).await, 0);
         Box::pin(stack.scale(&pk, to)).await;
+        stack.raise(&partition(&pk)).await;
         stack.restart();
         let mut item = item(&pk, "k");
         item["s"] = json!({ "S": "a" });

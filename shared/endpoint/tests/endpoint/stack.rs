@@ -169,7 +169,13 @@ impl Stack {
     pub(crate) async fn list(&self, metadata: &CollectionMetadata) {
         let records = self.operator.records(METADATA, &self.settings.schema);
         enlist(&records, metadata).await.expect("a new collection");
-        let hash = KeyHash::of(&metadata.partition);
+        self.raise(&metadata.partition).await;
+    }
+
+    /// Has the root tell of a change of this collection, as whoever carries a change on does.
+    pub(crate) async fn raise(&self, partition: &PartitionKey) {
+        let records = self.operator.records(METADATA, &self.settings.schema);
+        let hash = KeyHash::of(partition);
         let groups = [hash.segment().group(), hash.metadata_group()];
         records.raise(&groups).await.expect("a root");
     }

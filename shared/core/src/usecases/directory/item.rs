@@ -27,7 +27,7 @@ pub struct DirectoryLease {
     /// another one is pinned, or none any more, somebody has replaced the metadata table.
     compared: Mutex<Option<StackId>>,
     held: Mutex<Option<(Arc<DirectoryItem>, Lease)>>,
-    /// Why nobody may act, and until when of `CLOCK_BOOTTIME` that is answered without another look.
+    /// Why nobody may act, and since when that is answered without another look.
     refusal: Mutex<Option<(Error, Moment)>>,
     /// Whoever reads the directory item holds it, so that concurrent operations share one read.
     turn: AsyncMutex<()>,

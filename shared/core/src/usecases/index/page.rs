@@ -135,7 +135,9 @@ pub(crate) async fn read_page(
                     && shards_now(directory, index, deadline).await? != read_shards => {}
             Ok(page) => match at_rest.filter(|_| query.consistency == Consistency::Strong) {
                 // An entry that has moved leaves nothing behind in the shard that was asked.
-                Some(known) if is_out_of_date(directory, &known, deadline).await? => {}
+                Some(known) if is_out_of_date(directory, &known, deadline).await? => {
+                    attempts.refresh().await?;
+                }
                 _ => return Ok(page),
             },
             Err(NoPage::Failed(error)) => return Err(error),
