@@ -82,10 +82,13 @@ pub(crate) fn encode_item(
     if item.generation > Generation::new(0) {
         encoded.insert(GENERATION.to_owned(), number(item.generation.get()));
     }
+    // By its version a stream tells the marker of a delete from that of a move.
+    if item.is_live() || item.version > Version::new(0) {
+        encoded.insert(VERSION.to_owned(), number(item.version.get()));
+    }
     if item.forwarded {
         encoded.insert(FORWARDED.to_owned(), Sdk::Bool(true));
     } else {
-        encoded.insert(VERSION.to_owned(), number(item.version.get()));
         // A marker has the value of no index, and so no shard of one.
         let shards = lease.index_shards();
         let partition = at.partition.as_str();

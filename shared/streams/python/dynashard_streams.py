@@ -77,8 +77,10 @@ def logical(record: dict[str, Any], partition_key_name: str = "pk", separator: s
     key = _logical_key(physical, separator)
     if key is None:
         return LogicalRecord(record, Position(physical, 0), None, False)
+    # Only a marker in place of an item that was deleted where it lay, since it could not be moved, has a version.
+    is_removed = new is None or ("_ds_fwd" in new and _number(new, "_ds_v") > 0)
     old, new = (None if image is None or "_ds_fwd" in image else image for image in (old, new))
-    if new is None and (old is None or event == "MODIFY"):
+    if new is None and (old is None or not is_removed):
         # A marker came, went, or took the place of an item that lives at its new home.
         return None
     telling = old if new is None else new

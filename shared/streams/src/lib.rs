@@ -75,12 +75,13 @@ impl Table {
             let position = Position { partition_key: physical, generation: 0 };
             return Ok(Some(LogicalRecord { record, position, version: None, may_repeat: false }));
         };
+        let is_removed = new.as_ref().map_or(Ok(true), is_marker_of_delete)?;
         let live = |image: &Image| !image.contains_key(FORWARDED);
         let (mut old, mut new) = (old.filter(live), new.filter(live));
         let (event, telling) = match (&old, &new) {
             (None, Some(new)) => ("INSERT", new),
             (Some(_), Some(new)) => ("MODIFY", new),
-            (Some(old), None) if !has_new => ("REMOVE", old),
+            (Some(old), None) if is_removed => ("REMOVE", old),
             // A marker came, went, or took the place of an item that lives at its new home.
             (_, None) => return Ok(None),
         };
@@ -195,6 +196,11 @@ fn put_image(change: &mut Image, name: &str, image: Option<Image>) {
     if let Some(image) = image {
         change.insert(name.to_owned(), Value::Object(image));
     }
+}
+
+/// Whether it stands in place of an item that was deleted where it lay, since it could not be moved.
+fn is_marker_of_delete(image: &Image) -> Result<bool, RecordError> {
+    Ok(image.contains_key(FORWARDED) && number(image, VERSION)? > 0)
 }
 
 /// An unsigned number of the system's, which counts as 0 where it is left out.

@@ -17,6 +17,8 @@ const ITEMS: u8 = 3;
 enum Step {
     Put(u8),
     Delete(u8),
+    /// A delete, while DynamoDB rejects the item at its new home.
+    DeleteUnmovable(u8),
     /// The mover, or whoever settles the item.
     Settle(u8),
     /// A put that was signed before the reshard, and is executed now. Its outcome is unknown.
@@ -33,6 +35,7 @@ fn usual() -> impl Strategy<Value = Step> {
     prop_oneof![
         4 => item.clone().prop_map(Step::Put),
         2 => item.clone().prop_map(Step::Delete),
+        1 => item.clone().prop_map(Step::DeleteUnmovable),
         3 => item.clone().prop_map(Step::Settle),
         1 => item.prop_map(Step::RemoveMarkers),
         2 => prop_oneof![Just(1), Just(2), Just(4), Just(8)].prop_map(Step::Reshard),
@@ -44,11 +47,22 @@ fn accident() -> impl Strategy<Value = Step> {
     prop_oneof![(0..ITEMS).prop_map(Step::LatePut), (0..ITEMS).prop_map(Step::Expire)]
 }
 
-/// Where a version of an item lies, or a marker (without a version).
+/// An item, or a marker, which has a version only if a delete has left it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Stored {
     generation: u64,
     version: Option<u64>,
+    is_marker: bool,
+}
+
+impl Stored {
+    fn item(generation: u64, version: u64) -> Self {
+        Self { generation, version: Some(version), is_marker: false }
+    }
+
+    fn marker(generation: u64, version: Option<u64>) -> Self {
+        Self { generation, version, is_marker: true }
+    }
 }
 
 /// The main table, its stream, and what clients see.
@@ -80,7 +94,7 @@ impl World {
         match step {
             Step::Put(item) => {
                 let version = self.draw();
-                self.store(&self.new_home(item), item, self.generation, Some(version));
+                self.store(&self.new_home(item), item, Stored::item(self.generation, version));
                 self.clients_see.insert(item, version);
             }
             Step::Delete(item) => {
@@ -90,6 +104,14 @@ impl World {
                 self.remove_live(&self.new_home(item), item);
                 self.clients_see.remove(&item);
             }
+            Step::DeleteUnmovable(item) => {
+                let (old, new) = (self.old_home(item), self.new_home(item));
+                if old != new && self.is_live(&old, item) && !self.is_live(&new, item) {
+                    let version = Some(self.draw());
+                    self.store(&old, item, Stored::marker(self.generation, version));
+                    self.clients_see.remove(&item);
+                }
+            }
             Step::Settle(item) => self.settle(item),
             Step::LatePut(item) if self.moving_to.is_some() => {
                 let (old, before) = (self.old_home(item), self.generation - 1);
@@ -98,7 +120,7 @@ impl World {
                     return;
                 }
                 let version = self.draw();
-                self.store(&old, item, before, Some(version));
+                self.store(&old, item, Stored::item(before, version));
                 if old == self.new_home(item) || !self.is_live(&self.new_home(item), item) {
                     self.clients_see.insert(item, version);
                 }
@@ -139,13 +161,16 @@ impl World {
         if old == new {
             return;
         }
-        let at_old = self.table.get(&(old.clone(), item)).copied();
-        if let Some(Stored { version: Some(version), .. }) = at_old
-            && !self.is_live(&new, item)
-        {
-            self.store(&new, item, self.generation, Some(version));
+        match self.table.get(&(old.clone(), item)).copied() {
+            Some(at_old) if at_old.is_marker && at_old.generation == self.generation => return,
+            Some(Stored { version: Some(version), is_marker: false, .. })
+                if !self.is_live(&new, item) =>
+            {
+                self.store(&new, item, Stored::item(self.generation, version));
+            }
+            _ => {}
         }
-        self.store(&old, item, self.generation, None);
+        self.store(&old, item, Stored::marker(self.generation, None));
     }
 
     fn draw(&mut self) -> u64 {
@@ -163,11 +188,10 @@ impl World {
 
     fn is_live(&self, home: &str, item: u8) -> bool {
         let stored = self.table.get(&(home.to_owned(), item));
-        stored.is_some_and(|stored| stored.version.is_some())
+        stored.is_some_and(|stored| !stored.is_marker)
     }
 
-    fn store(&mut self, home: &str, item: u8, generation: u64, version: Option<u64>) {
-        let stored = Stored { generation, version };
+    fn store(&mut self, home: &str, item: u8, stored: Stored) {
         let before = self.table.insert((home.to_owned(), item), stored);
         if before != Some(stored) {
             self.tell(home, item, before, Some(stored));
@@ -194,12 +218,14 @@ impl World {
             if stored.generation > 0 {
                 image["_ds_g"] = json!({ "N": stored.generation.to_string() });
             }
+            if let Some(version) = stored.version {
+                image["_ds_v"] = json!({ "N": version.to_string() });
+            }
             match stored.version {
-                Some(version) => {
-                    image["_ds_v"] = json!({ "N": version.to_string() });
-                    image["value"] = json!({ "N": version.to_string() });
+                Some(version) if !stored.is_marker => {
+                    image["value"] = json!({ "N": version.to_string() })
                 }
-                None => image["_ds_fwd"] = json!({ "BOOL": true }),
+                _ => image["_ds_fwd"] = json!({ "BOOL": true }),
             }
             image
         };
@@ -259,7 +285,7 @@ proptest! {
                 let Some(told) = logical(record) else { continue };
                 let is_new = told.record["eventName"] == "REMOVE" || told_of.insert(told.version);
                 prop_assert!(is_new || told.may_repeat, "{step:?}: a repeat says so: {told:?}");
-                let is_of_clients = matches!(step, Step::Put(_) | Step::Delete(_));
+                let is_of_clients = matches!(step, Step::Put(_) | Step::Delete(_) | Step::DeleteUnmovable(_));
                 prop_assert!(is_of_clients || !is_new, "{step:?} told: {told:?}");
                 apply(&mut held, &told);
             }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use dynashard_core::StoredItem;
+use dynashard_core::{StoredItem, Version};
 use dynashard_keys::{PhysicalKey, PhysicalPartitionKey};
 use dynashard_streams::{LogicalRecord, Position, Table};
 use serde_json::{Value, json};
@@ -80,12 +80,14 @@ fn record(key: &PhysicalKey, pair: &[Option<StoredItem>]) -> Option<Value> {
         let Some(item) = item else { continue };
         let mut image = keys.clone();
         image["_ds_g"] = json!({ "N": item.generation.get().to_string() });
+        if item.version > Version::new(0) {
+            image["_ds_v"] = json!({ "N": item.version.get().to_string() });
+        }
         if item.forwarded {
             image["_ds_fwd"] = json!({ "BOOL": true });
         } else {
-            image["_ds_v"] = json!({ "N": item.version.get().to_string() });
             // Each write has put something of its own.
-            image["put"] = image["_ds_v"].clone();
+            image["put"] = json!({ "N": item.version.get().to_string() });
         }
         change[name] = image;
     }

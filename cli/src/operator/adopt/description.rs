@@ -6,7 +6,7 @@ use dynashard_core::TableSchema;
 use dynashard_keys::{Separator, SortKeyType};
 
 use super::super::check::{Check, Status};
-use super::survey::{FORWARDED, GENERATION};
+use super::survey::{FORWARDED, GENERATION, VERSION};
 
 /// What was asked about a table beside its description.
 #[derive(Debug)]
@@ -297,7 +297,7 @@ pub(in crate::operator) fn vector_indexes(state: &TableState) -> Check {
 fn global_indexes(state: &TableState) -> [Check; 2] {
     let (partition, sort) = (name(state.partition_key.as_ref()), name(state.sort_key.as_ref()));
     // A marker holds these attributes and `_ds_fwd`, which cannot be a key.
-    let of_marker = [partition, sort, GENERATION];
+    let of_marker = [partition, sort, GENERATION, VERSION];
     let shows_markers =
         |index: &IndexState| index.key.iter().all(|key| of_marker.contains(&key.as_str()));
     let is_blind = |index: &IndexState| {

@@ -134,14 +134,15 @@ pub struct StoredItem {
 
 impl StoredItem {
     /// The marker that a reshard of this generation leaves where an item was. It has no attributes,
-    /// so it enters only indexes of the table's own keys, and no version of its own.
+    /// so it enters only indexes of the table's own keys, and no version.
     pub fn marker(generation: Generation) -> Self {
-        Self {
-            attributes: Attributes::new(),
-            generation,
-            version: Version::new(0),
-            forwarded: true,
-        }
+        Self::marker_of_delete(generation, Version::new(0))
+    }
+
+    /// The marker that a delete leaves where it could not move the item: by its version the table's stream tells it from
+    /// one that a move leaves (protocol: "Items that cannot be moved").
+    pub fn marker_of_delete(generation: Generation, version: Version) -> Self {
+        Self { attributes: Attributes::new(), generation, version, forwarded: true }
     }
 
     /// Whether DynamoDB may delete it by itself, in a table whose items expire by one of these attributes.
@@ -277,19 +278,19 @@ pub(crate) fn stored_bytes(at: &PhysicalKey, item: &StoredItem, schema: &TableSc
     // A number takes a byte for each two digits, and one more.
     let number = |n: u64| n.to_string().len().div_ceil(2) + 1;
     let generation = SYSTEM_NAME_BYTES + number(item.generation.get());
-    let other = if item.is_live() {
-        SYSTEM_NAME_BYTES + number(item.version.get())
-    } else {
-        FORWARDED_BYTES
+    let version = SYSTEM_NAME_BYTES + number(item.version.get());
+    let system = match item.is_live() {
+        true => generation + version,
+        false if item.version == Version::new(0) => generation + FORWARDED_BYTES,
+        false => generation + version + FORWARDED_BYTES,
     };
-    let system = generation + other;
     key_bytes(at.partition.as_str(), &at.sort, schema) + attributes_bytes(&item.attributes) + system
 }
 
 /// The name of `_ds_g`, and of `_ds_v`.
 const SYSTEM_NAME_BYTES: usize = 5;
 
-/// `_ds_fwd`, which a marker has in place of a version, and its value.
+/// `_ds_fwd` and its value.
 const FORWARDED_BYTES: usize = 7 + 1;
 
 fn attributes_bytes(attributes: &Attributes) -> usize {

@@ -61,14 +61,15 @@ pub struct CounterValue {
     pub consumed_rcu: f64,
 }
 
-/// What one environment knows of counters. All of it may be out of date: each write asks whether it holds.
+/// What one environment knows of counters. All of it may be out of date: each write asks whether it holds. A frozen
+/// environment's boot clock may stand, so all clocks are asked how old something is.
 pub(crate) struct KnownCounters(Mutex<LruCache<ItemKey, Known>>);
 
 #[derive(Debug, Clone, Copy, Default)]
 struct Known {
     shape: Option<Shape>,
-    /// When somebody has looked for new cells, on the boot clock.
-    looked_at: Option<Duration>,
+    /// When somebody has looked for new cells.
+    looked_at: Option<Moment>,
     lacks: Option<Lack>,
 }
 
@@ -77,7 +78,7 @@ struct Known {
 struct Lack {
     number: CellNumber,
     room: i128,
-    /// It was so at some moment since. A frozen environment's boot clock may stand, so all clocks are asked how long ago that is.
+    /// It was so at some moment since.
     since: Moment,
 }
 
@@ -403,10 +404,10 @@ impl Counter<'_> {
         {
             let mut known = self.known.lock();
             let known = known.get_or_insert_mut(self.key.clone(), Known::default);
-            if known.looked_at.is_some_and(|at| now.boot < at + LOOK_AGAIN) {
+            if known.looked_at.is_some_and(|at| now.perhaps_since(at) < LOOK_AGAIN) {
                 return;
             }
-            known.looked_at = Some(now.boot);
+            known.looked_at = Some(now);
         }
         let time = GROWING_TIME.min(self.deadline.remaining(now));
         let growing = Counter {

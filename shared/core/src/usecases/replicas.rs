@@ -5,20 +5,21 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::decide::replicas::{THROTTLED, UNREADABLE, source};
+use crate::model::lease::Moment;
 use crate::model::replica::Replica;
 use crate::ports::{Clock, Entropy, StoreError};
 
-/// What one environment has seen of the table and its replicas: until when each is left alone, on the boot clock. The first is the
-/// table.
+/// What one environment has seen of the table, which is the first, and of its replicas: since when each is left alone, and for
+/// how long. All clocks count: that of a frozen environment may stand.
 pub(crate) struct Replicas {
-    rests_until: Mutex<Vec<Duration>>,
+    rests: Mutex<Vec<(Moment, Duration)>>,
 }
 
 impl Replicas {
     /// So many of them, of which nothing is known yet.
     pub(crate) fn new(count: u32) -> Self {
         let sources = usize::try_from(count).unwrap_or(0) + 1;
-        Self { rests_until: Mutex::new(vec![Duration::ZERO; sources]) }
+        Self { rests: Mutex::new(vec![(Moment::default(), Duration::ZERO); sources]) }
     }
 
     /// Sends a request to the table or to one of them, and another at once where that throttles or cannot be read and somebody
@@ -35,31 +36,31 @@ impl Replicas {
         let mut refused = Vec::new();
         loop {
             let draw = entropy.next_u64();
-            let at = source(&self.lock(), clock.now().boot, draw);
+            let at = source(&left(&self.lock(), clock.now()), draw);
             let replica = u32::try_from(at).ok().filter(|at| *at > 0).map(Replica::nth);
             let error = match request(replica).await {
                 Ok(answer) => return Ok((answer, replica)),
                 Err(error) => error,
             };
-            let now = clock.now().boot;
+            let now = clock.now();
             match &error {
                 StoreError::Throttled(_) => {
-                    let mut rests_until = self.lock();
-                    rest(&mut rests_until, at, now + THROTTLED);
-                    if rests_until.iter().all(|until| *until > now) {
+                    let mut rests = self.lock();
+                    rest(&mut rests, at, (now, THROTTLED));
+                    if left(&rests, now).iter().all(|left| !left.is_zero()) {
                         return Err(error);
                     }
                 }
                 // The index is not there, or not yet; or the role does not name it. The client hears nothing of that.
                 StoreError::Rejected(_) | StoreError::Misconfigured(_) if replica.is_some() => {
-                    rest(&mut self.lock(), at, now + UNREADABLE);
+                    rest(&mut self.lock(), at, (now, UNREADABLE));
                     refused.push(at);
                 }
                 // The table refuses it as well, so replicas were right to.
                 StoreError::Rejected(_) | StoreError::Misconfigured(_) => {
-                    let mut rests_until = self.lock();
+                    let mut rests = self.lock();
                     for at in refused {
-                        rest(&mut rests_until, at, now);
+                        rest(&mut rests, at, (now, Duration::ZERO));
                     }
                     return Err(error);
                 }
@@ -68,13 +69,18 @@ impl Replicas {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<Duration>> {
-        self.rests_until.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Vec<(Moment, Duration)>> {
+        self.rests.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn rest(rests_until: &mut [Duration], at: usize, until: Duration) {
-    if let Some(rests_until) = rests_until.get_mut(at) {
-        *rests_until = until;
+/// For how long each is still left alone.
+fn left(rests: &[(Moment, Duration)], now: Moment) -> Vec<Duration> {
+    rests.iter().map(|(since, term)| term.saturating_sub(now.perhaps_since(*since))).collect()
+}
+
+fn rest(rests: &mut [(Moment, Duration)], at: usize, rest: (Moment, Duration)) {
+    if let Some(at) = rests.get_mut(at) {
+        *at = rest;
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use dynashard_core::ports::Consistency;
 use dynashard_core::query::PageBudget;
-use dynashard_core::{Code, Error, MAX_UNMOVABLE, Phase, Precondition};
+use dynashard_core::{Code, Error, MAX_UNMOVABLE, Phase, Precondition, StoredItem, Version};
 use dynashard_keys::Placement;
 use dynashard_testkit::{Fault, Operation, block_on};
 
@@ -128,7 +128,10 @@ fn an_item_that_cannot_be_moved_is_deleted_where_it_lies() {
         assert_eq!(code(delete(&world, Precondition::Never)), Code::PreconditionFailed);
         let found = world.memory.stored(&home(MOVES, 1)).expect("an item");
         assert_eq!(delete(&world, Precondition::Version(found.version)), Ok(()));
-        assert_eq!(world.memory.stored(&home(MOVES, 1)), Some(marker(2)));
+        let left = world.memory.stored(&home(MOVES, 1)).expect("a marker");
+        assert_eq!(left, StoredItem::marker_of_delete(marker(2).generation, left.version));
+        let is_told_from_a_move = left.version != Version::new(0) && left.version != found.version;
+        assert!(is_told_from_a_move, "by the table's stream: {left:?}");
         assert_eq!(get(&world, Consistency::Strong).map_err(|e| e.code()), Err(Code::ItemNotFound));
         assert_eq!(delete(&world, Precondition::None), Ok(()), "that there is none is success");
     }

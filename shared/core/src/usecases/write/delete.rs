@@ -198,7 +198,9 @@ async fn delete_at_old_home(
     version: Version,
     known: &Known,
 ) -> Result<(), Interrupted> {
-    let marker = Action::Put(StoredItem::marker(known.metadata.generation).into());
+    let own = operation.context.draw_version();
+    let marker = StoredItem::marker_of_delete(known.metadata.generation, own);
+    let marker = Action::Put(marker.into());
     let write = operation.guarded(old, marker, Expected::Version(version), known);
     match operation.send(&write, old, operation.deadline).await? {
         Sent::Done => Ok(()),

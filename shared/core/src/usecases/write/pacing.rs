@@ -7,6 +7,8 @@ use std::time::Duration;
 use dynashard_keys::PhysicalPartitionKey;
 use lru::LruCache;
 
+use crate::model::lease::Moment;
+
 /// The rates at which one environment writes to the shards that have refused a write of it.
 ///
 /// A shard that is full refuses whatever is too much, and each refusal costs the client, the function and DynamoDB as much
@@ -30,15 +32,16 @@ struct Rate {
     per_sec: f64,
     /// The writes that may be sent at once; less than none, if turns are given away that have not come yet.
     tokens: f64,
-    /// When `tokens` was brought up to date, like all times here on the boot clock.
-    as_of: Duration,
-    /// Since when there is a rate. What was sent before tells nothing of it.
+    /// When `tokens` was brought up to date. All clocks count: that of a frozen environment may stand, while its shard has
+    /// been idle.
+    as_of: Moment,
+    /// Since when there is a rate, on the boot clock. What was sent before tells nothing of it.
     since: Duration,
-    refused_at: Duration,
+    refused_at: Moment,
     /// The revision of the collection's metadata. Under another one the shard is asked for something else.
     rev: u64,
     /// When a write had to wait for its turn, or was turned away.
-    held_back_at: Option<Duration>,
+    held_back_at: Option<Moment>,
 }
 
 /// What a writer may do about a shard.
@@ -100,11 +103,11 @@ impl Pacing {
         rev: impl FnOnce() -> u64,
         patience: Duration,
         alone: Duration,
-        now: Duration,
+        now: Moment,
     ) -> Paced {
         let mut shards = self.lock();
         let Some(rate) = shards.get_mut(shard) else { return Paced::In(Duration::ZERO) };
-        if rate.last_needed_at() + FORGOTTEN < now || rate.rev != rev() {
+        if rate.is_forgotten(now) || rate.rev != rev() {
             shards.pop(shard);
             return Paced::In(Duration::ZERO);
         }
@@ -122,34 +125,34 @@ impl Pacing {
         Paced::In(Duration::from_secs_f64(wait))
     }
 
-    /// Whether a turn that was asked for then may still be taken: the shard has not refused its first write since.
+    /// Whether a turn that was asked for then, on the boot clock, may still be taken: the shard has not refused its first write since.
     pub(super) fn holds(&self, shard: &PhysicalPartitionKey, asked: Duration) -> bool {
         self.lock().peek(shard).is_none_or(|rate| rate.since < asked)
     }
 
     /// Takes note that a write was granted.
-    pub(super) fn granted(&self, shard: &PhysicalPartitionKey, now: Duration) {
+    pub(super) fn granted(&self, shard: &PhysicalPartitionKey, now: Moment) {
         if let Some(rate) = self.lock().get_mut(shard)
-            && rate.held_back_at.is_some_and(|at| now < at + HELD_BACK)
+            && rate.held_back_at.is_some_and(|at| now.perhaps_since(at) < HELD_BACK)
         {
             rate.change(1.0, now);
         }
     }
 
-    /// Takes note that a write was refused which was sent at this time.
+    /// Takes note that a write was refused which was sent at this time, on the boot clock.
     pub(super) fn refused(
         &self,
         shard: &PhysicalPartitionKey,
         rev: u64,
         sent: Duration,
-        now: Duration,
+        now: Moment,
     ) {
         let new = || Rate {
             rev,
             per_sec: self.first,
             tokens: 0.0,
             as_of: now,
-            since: now,
+            since: now.boot,
             refused_at: now,
             held_back_at: None,
         };
@@ -171,7 +174,7 @@ impl Pacing {
 
 impl Rate {
     /// One write's part of what changes the rate in [`HORIZON`].
-    fn change(&mut self, weight: f64, now: Duration) {
+    fn change(&mut self, weight: f64, now: Moment) {
         self.bring_up_to(now);
         let writes = (self.per_sec * HORIZON.as_secs_f64()).max(1.0);
         let per_sec = (self.per_sec * (weight * RISE / writes).exp()).clamp(LEAST, MOST);
@@ -182,14 +185,17 @@ impl Rate {
         self.per_sec = per_sec;
     }
 
-    /// When it last learned something, or held something back.
-    fn last_needed_at(&self) -> Duration {
-        self.held_back_at.map_or(self.refused_at, |at| at.max(self.refused_at))
+    /// Whether it has neither learned something nor held something back for so long that it tells nothing any more.
+    fn is_forgotten(&self, now: Moment) -> bool {
+        let needed_at = [Some(self.refused_at), self.held_back_at];
+        needed_at.into_iter().flatten().all(|at| now.perhaps_since(at) > FORGOTTEN)
     }
 
-    fn bring_up_to(&mut self, now: Duration) {
-        let secs = now.saturating_sub(self.as_of).as_secs_f64();
-        self.as_of = self.as_of.max(now);
+    fn bring_up_to(&mut self, now: Moment) {
+        let secs = now.perhaps_since(self.as_of).as_secs_f64();
+        if now.boot > self.as_of.boot {
+            self.as_of = now;
+        }
         let saved = (self.per_sec * SAVED.as_secs_f64()).max(1.0);
         self.tokens = (self.tokens + secs * self.per_sec).min(saved);
     }

@@ -154,7 +154,7 @@ impl<'a> Operation<'a> {
         // Both are short, so that the lease which the write stands on is a fresh one.
         let alone = LONGEST_ALONE.min(self.context.directory.settings().lease_term / 4);
         let (shared, alone) = (hurry.min(LONGEST_WAIT), patience.min(alone));
-        match pacing.turn(at, || self.rev(), shared, alone, now.boot) {
+        match pacing.turn(at, || self.rev(), shared, alone, now) {
             Paced::In(wait) if wait.is_zero() => Ok(()),
             Paced::In(wait) => {
                 clock.sleep(wait).await;
@@ -187,7 +187,7 @@ impl<'a> Operation<'a> {
         error: Option<&StoreError>,
         sent: Duration,
     ) {
-        let (pacing, now) = (self.context.pacing.as_ref(), self.context.clock().now().boot);
+        let (pacing, now) = (self.context.pacing.as_ref(), self.context.clock().now());
         match error {
             Some(StoreError::Throttled(throttle)) if throttle.is_of_a_partition() => {
                 if let Some(pacing) = pacing {

@@ -14,6 +14,11 @@ fn shard(of: &str) -> PhysicalPartitionKey {
     partition.at(ShardId::new(0), Placement::Xxh64, Separator::HashTilde)
 }
 
+/// No clock of this environment ever stood.
+fn at(boot: Duration) -> Moment {
+    Moment { boot, wall: boot, server_secs: None }
+}
+
 /// A partition that takes so many writes a second and saves up a second's.
 struct Partition {
     takes: f64,
@@ -79,13 +84,13 @@ impl Fleet {
                 let mut one = 1.0;
                 while one <= burst {
                     one += 1.0;
-                    if environment.turn(&self.shard, || REV, NOW, NOW, sent) == Paced::TooLate {
+                    if environment.turn(&self.shard, || REV, NOW, NOW, at(sent)) == Paced::TooLate {
                         continue;
                     }
                     if partition.write() {
-                        environment.granted(&self.shard, self.now);
+                        environment.granted(&self.shard, at(self.now));
                     } else {
-                        environment.refused(&self.shard, REV, sent, self.now);
+                        environment.refused(&self.shard, REV, sent, at(self.now));
                     }
                 }
             }
@@ -141,10 +146,24 @@ fn what_others_leave_is_taken_within_four_seconds() {
 fn a_shard_that_was_relieved_is_written_to_as_if_it_had_never_been_full() {
     let (pacing, hot, now) = (Pacing::new(100.0), shard("hot"), Duration::from_secs(100));
     for _ in 0..20 {
-        pacing.refused(&hot, REV, now, now);
+        pacing.refused(&hot, REV, now, at(now));
     }
     let now = now + FORGOTTEN + Duration::from_millis(1);
     for _ in 0..1_000 {
+        assert_eq!(pacing.turn(&hot, || REV, NOW, NOW, at(now)), Paced::In(Duration::ZERO));
+    }
+}
+
+/// Lambda froze an environment whose boot clock stood meanwhile: its first writes after that were refused, though their shard
+/// had been idle for an hour.
+#[test]
+fn regression_a_frozen_environment_held_an_idle_shard_to_the_pace_from_before() {
+    let (pacing, hot, now) = (Pacing::new(100.0), shard("hot"), Duration::from_secs(100));
+    let thawed = Moment { wall: now + Duration::from_hours(1), ..at(now) };
+    for now in [thawed, Moment { server_secs: Some(3_700), ..at(now) }] {
+        let refused_at = Moment { server_secs: now.server_secs.map(|_| 100), ..at(now.boot) };
+        pacing.refused(&hot, REV, refused_at.boot, refused_at);
+        assert_eq!(pacing.turn(&hot, || REV, NOW, NOW, refused_at), Paced::TooLate);
         assert_eq!(pacing.turn(&hot, || REV, NOW, NOW, now), Paced::In(Duration::ZERO));
     }
 }
@@ -154,24 +173,24 @@ fn a_shard_that_was_relieved_is_written_to_as_if_it_had_never_been_full() {
 #[test]
 fn regression_a_shard_was_held_to_the_pace_from_before_its_collection_grew() {
     let (pacing, hot, now) = (Pacing::new(100.0), shard("hot"), Duration::from_secs(100));
-    pacing.refused(&hot, REV, now, now);
-    assert_eq!(pacing.turn(&hot, || REV, NOW, NOW, now), Paced::TooLate);
-    assert_eq!(pacing.turn(&hot, || REV + 1, NOW, NOW, now), Paced::In(Duration::ZERO));
+    pacing.refused(&hot, REV, now, at(now));
+    assert_eq!(pacing.turn(&hot, || REV, NOW, NOW, at(now)), Paced::TooLate);
+    assert_eq!(pacing.turn(&hot, || REV + 1, NOW, NOW, at(now)), Paced::In(Duration::ZERO));
 }
 
 #[test]
 fn no_shard_waits_for_another() {
     let (pacing, now) = (Pacing::new(100.0), Duration::from_secs(100));
-    pacing.refused(&shard("hot"), REV, now, now);
-    assert_eq!(pacing.turn(&shard("hot"), || REV, NOW, NOW, now), Paced::TooLate);
-    assert_eq!(pacing.turn(&shard("cold"), || REV, NOW, NOW, now), Paced::In(Duration::ZERO));
+    pacing.refused(&shard("hot"), REV, now, at(now));
+    assert_eq!(pacing.turn(&shard("hot"), || REV, NOW, NOW, at(now)), Paced::TooLate);
+    assert_eq!(pacing.turn(&shard("cold"), || REV, NOW, NOW, at(now)), Paced::In(Duration::ZERO));
 }
 
 #[test]
 fn who_is_patient_gets_turns_one_after_the_other() {
     let (pacing, hot, now) = (Pacing::new(100.0), shard("hot"), Duration::from_secs(100));
-    pacing.refused(&hot, REV, now, now);
-    let turns = std::iter::repeat_with(|| pacing.turn(&hot, || REV, HALF, HALF, now));
+    pacing.refused(&hot, REV, now, at(now));
+    let turns = std::iter::repeat_with(|| pacing.turn(&hot, || REV, HALF, HALF, at(now)));
     let turns = turns.take_while(|turn| *turn != Paced::TooLate).collect::<Vec<_>>();
     assert_eq!(turns.len(), 19, "half a second of two fifths of what a partition takes");
     assert!(turns.is_sorted_by_key(|turn| match turn {
@@ -185,15 +204,16 @@ fn who_is_patient_gets_turns_one_after_the_other() {
 fn who_has_a_shard_to_itself_may_wait_longer() {
     let (pacing, hot, mut now) = (Pacing::new(100.0), shard("hot"), Duration::from_secs(100));
     let turns = |now| {
-        let turns = std::iter::repeat_with(|| pacing.turn(&hot, || REV, Duration::ZERO, HALF, now));
+        let turns =
+            std::iter::repeat_with(|| pacing.turn(&hot, || REV, Duration::ZERO, HALF, at(now)));
         turns.take_while(|turn| *turn != Paced::TooLate).count()
     };
-    pacing.refused(&hot, REV, now, now);
+    pacing.refused(&hot, REV, now, at(now));
     assert_eq!(turns(now), 19);
     // Others have what it takes.
     for _ in 0..5 {
         now += Duration::from_millis(50);
-        pacing.refused(&hot, REV, now, now);
+        pacing.refused(&hot, REV, now, at(now));
     }
     assert_eq!(turns(now), 0);
 }
@@ -203,17 +223,17 @@ fn who_has_a_shard_to_itself_may_wait_longer() {
 #[test]
 fn regression_turns_that_were_given_away_starved_a_shard_whose_pace_fell() {
     let (pacing, hot, mut now) = (Pacing::new(1_000.0), shard("hot"), Duration::from_secs(100));
-    pacing.refused(&hot, REV, now, now);
+    pacing.refused(&hot, REV, now, at(now));
     let patience = Duration::from_millis(250);
-    let turns = std::iter::repeat_with(|| pacing.turn(&hot, || REV, patience, patience, now));
+    let turns = std::iter::repeat_with(|| pacing.turn(&hot, || REV, patience, patience, at(now)));
     let turns = turns.take_while(|turn| *turn != Paced::TooLate).count();
     assert!(turns >= 49, "{turns}");
     for _ in 0..turns {
         now += Duration::from_millis(5);
-        pacing.refused(&hot, REV, now, now);
+        pacing.refused(&hot, REV, now, at(now));
     }
     let relieved = now + Duration::from_millis(1_500);
-    while pacing.turn(&hot, || REV, NOW, NOW, now) == Paced::TooLate {
+    while pacing.turn(&hot, || REV, NOW, NOW, at(now)) == Paced::TooLate {
         now += Duration::from_millis(10);
         assert!(now < relieved, "nothing is sent");
     }
