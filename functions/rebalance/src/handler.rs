@@ -167,17 +167,20 @@ impl RebalanceHandler {
     fn measure(&self, key: &str, reshard: &ReshardSlice) {
         let ReshardSlice { items_moved, age_secs, progress, unmovable } = reshard;
         let (items_moved, age_secs) = (*items_moved, *age_secs);
-        let Progress { source_shards, source_shards_done, percent_done, eta_secs, .. } = *progress;
-        tracing::info!(
-            partition_key = key,
-            items_moved,
-            source_shards,
-            source_shards_done,
-            percent_done,
-            age_secs,
-            eta_secs,
-            "reshard progress"
-        );
+        if let Some(progress) = progress {
+            let Progress { source_shards, source_shards_done, percent_done, eta_secs, .. } =
+                *progress;
+            tracing::info!(
+                partition_key = key,
+                items_moved,
+                source_shards,
+                source_shards_done,
+                percent_done,
+                age_secs,
+                eta_secs,
+                "reshard progress"
+            );
+        }
         for ((shard, sort), reason) in unmovable {
             let (sort_key, shard) = (sort.to_string(), shard.get());
             tracing::error!(
@@ -191,12 +194,15 @@ impl RebalanceHandler {
         }
         let moved = usize::try_from(items_moved).unwrap_or(usize::MAX);
         self.metrics.count(self.now(), [(Counter::ItemsMoved, moved)]);
-        let measured =
-            [(Gauge::ReshardAge, age_secs), (Gauge::ReshardProgress, u64::from(percent_done))];
-        let eta = eta_secs.map(|secs| (Gauge::ReshardEta, secs));
+        let progress = progress.as_ref();
+        let percent = progress.map(|progress| u64::from(progress.percent_done));
+        let percent = percent.map(|percent| (Gauge::ReshardProgress, percent));
+        let eta = progress.and_then(|progress| progress.eta_secs);
+        let eta = eta.map(|secs| (Gauge::ReshardEta, secs));
+        let measured = [(Gauge::ReshardAge, age_secs)].into_iter().chain(percent);
         let unmovable = u64::try_from(unmovable.len()).ok().filter(|items| *items > 0);
         let unmovable = unmovable.map(|items| (Gauge::UnmovableItems, items));
-        self.metrics.measure(self.now(), measured.into_iter().chain(eta).chain(unmovable));
+        self.metrics.measure(self.now(), measured.chain(eta).chain(unmovable));
     }
 }
 
@@ -216,7 +222,7 @@ fn sequence_number(record: &EventRecord) -> &str {
 mod tests {
     use std::time::Duration;
 
-    use dynashard_core::{CollectionMetadata, Directory, Phase, Scaler, Settings};
+    use dynashard_core::{CollectionMetadata, Directory, HistoryEntry, Phase, Scaler, Settings};
     use dynashard_keys::{Placement, ShardCount, ShardId, SortKey};
     use dynashard_testkit::{ManualClock, MemoryStore, Output, SeededEntropy, block_on};
     use serde_json::{Value, json};
@@ -369,7 +375,9 @@ mod tests {
             }
             let output = Output::default();
             run_printing(&memory, &clock, event, output.clone()).expect("an outcome");
-            assert_eq!(output.text().lines().count(), counted.len(), "{}", output.text());
+            let text = output.text();
+            let others = text.lines().filter(|line| !line.contains("ReshardAge"));
+            assert_eq!(others.count(), counted.len(), "{text}");
             for count in counted {
                 assert!(output.text().contains(count), "{}", output.text());
             }
@@ -394,6 +402,36 @@ mod tests {
         assert_eq!(value_of("DamagedData"), Some(1), "{text}");
         let age = value_of("ReshardAge").expect("it is measured");
         assert!((1_800..1_900).contains(&age), "half an hour: {age}");
+    }
+
+    /// Whoever paused it while it was cleared up and forgot that was told by nothing.
+    #[test]
+    fn regression_a_change_that_nobody_cleared_up_had_no_age() {
+        let (memory, clock) = world();
+        begin(&memory, &clock, "a", Placement::Xxh64);
+        let seen = memory.stored_metadata(&partition("a")).expect("metadata");
+        let two = ShardCount::new(2).expect("a count");
+        let entry = HistoryEntry { at_secs: seen.last_updated_secs, count: two };
+        memory.place_metadata(CollectionMetadata {
+            rev: seen.rev + 2,
+            number_of_shards: two,
+            shard_history: [seen.shard_history.clone(), vec![entry]].concat(),
+            phase: Phase::Stable,
+            cleanup_pending: true,
+            last_updated_secs: seen.last_updated_secs + 120,
+            ..seen
+        });
+        let job = memory.stored_job(&partition("a")).expect("a job");
+        memory.place_job(&partition("a"), Some(Job { paused: true, ..job }));
+        clock.advance(Duration::from_mins(32));
+        let output = Output::default();
+        let schedule = json!({ "source": "aws.events" });
+        run_printing(&memory, &clock, &schedule, output.clone()).expect("a sweep");
+        let text = output.text();
+        let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+        let age = lines.clone().find_map(|line| line["ReshardAge"].as_u64());
+        let age = age.unwrap_or_else(|| panic!("it is measured: {text}"));
+        assert!((1_780..1_900).contains(&age), "half an hour since the close: {age}");
     }
 
     #[test]

@@ -22,7 +22,7 @@ mod usecases;
 pub use decide::capacity::decide_capacity;
 pub use decide::chance::under_throttle as report_chance;
 pub use decide::digest::Digest;
-pub use decide::epochs::{BeginsBehind, begins_behind, decide_merge, is_merge_due};
+pub use decide::epochs::{BeginsBehind, begins_behind, decide_merges, is_merge_due};
 pub use decide::judge::FindingKind;
 pub use decide::pace::{MOVER_PART, most_moves_per_sec};
 pub use decide::rates::{Rates, tells_of_all};

@@ -8,12 +8,12 @@ use serde_json::{Value, json};
 
 use crate::call::{Answer, Call};
 use crate::document::{Members, without_nulls};
-use crate::guard::{check_own_names, read_strongly, showing_generation};
+use crate::guard::{check_own_names, read_strongly, showing_own};
 use crate::items::{self, Attempt, attempts};
 use crate::parameters;
 use crate::refusal::Refusal;
 use crate::table::ManagedTable;
-use crate::terms::terms_of_key;
+use crate::terms::terms_of_keys;
 use crate::upstream::{Upstream, long_deadline, refused};
 use crate::value;
 
@@ -141,11 +141,11 @@ pub(crate) async fn get(
         let (mut failed, mut is_any_read) = (None, false);
         let Reads { requests, leases, is_understood } = batch_gets(body, found, deadline).await?;
         for (generation, request) in requests {
-            let keys = request.get("RequestItems").cloned();
+            let keys = request.get("RequestItems").cloned().unwrap_or_default();
             let mut answer = sent(upstream, "BatchGetItem", request).await;
             if is_understood && answer.is_passing() {
-                let left = keys.map(|keys| ("UnprocessedKeys".to_owned(), keys));
-                let left = Answer::own(200, String::new()).with_body(left.into_iter().collect());
+                let left = Members::from_iter([("UnprocessedKeys".to_owned(), keys.clone())]);
+                let left = Answer::own(200, String::new()).with_body(left);
                 failed = Some(std::mem::replace(&mut answer, left));
             } else {
                 is_any_read = true;
@@ -158,7 +158,7 @@ pub(crate) async fn get(
                     "dynashard: a key of the request was not understood",
                 ));
             }
-            let Some(members) = shown_items(body, found, &answer, generation) else {
+            let Some(members) = shown_items(body, found, (&answer, &keys), generation) else {
                 return Ok(Attempt::Again);
             };
             match &mut joined {
@@ -221,6 +221,12 @@ async fn batch_gets(
     let (mut leases, mut is_understood) = (Vec::new(), true);
     let mut by_generation = BTreeMap::<u64, Members>::new();
     let tables = body.get("RequestItems").and_then(Value::as_object);
+    let keys = found.iter().flat_map(|(name, table)| {
+        let keys = tables.and_then(|tables| tables.get(*name)?.get("Keys")?.as_array());
+        keys.into_iter().flatten().map(|key| (*table, key.as_object()))
+    });
+    // In the order in which they stand in the request: both go by the names of the tables.
+    let mut terms = terms_of_keys(keys.collect(), Among::Reads, deadline).await?.into_iter();
     for (name, request) in tables.into_iter().flatten() {
         let table = found.iter().find(|(managed, _)| managed == name).map(|(_, table)| *table);
         let Some(table) = table else {
@@ -229,15 +235,12 @@ async fn batch_gets(
         };
         let mut request = without_nulls(request.as_object().cloned().unwrap_or_default());
         parameters::check("KeysAndAttributes", &request)?;
-        showing_generation(&mut request)?;
+        showing_own(&mut request)?;
         let keys = request.remove("Keys");
         for key in keys.as_ref().and_then(Value::as_array).into_iter().flatten() {
             let mut key = key.clone();
             let (mut generation, mut is_moving) = (0, false);
-            let terms = match key.as_object() {
-                Some(key) => terms_of_key(table, key, Among::Reads, deadline).await?,
-                None => None,
-            };
+            let terms = terms.next().flatten();
             is_understood &= terms.is_some();
             if let Some(((_, terms), key)) = terms.zip(key.as_object_mut()) {
                 table.put_at(key, &terms);
@@ -267,11 +270,12 @@ async fn batch_gets(
     Ok(Reads { requests, leases, is_understood })
 }
 
-/// The members of an answer to this batch without what is ours, or `None` where an item is of a later generation than this.
+/// The members of an answer to this batch, which was asked for these keys, without what is ours, or `None` where an item is of a
+/// later generation than this.
 fn shown_items(
     body: &Members,
     found: &[(&str, &ManagedTable)],
-    answer: &Answer,
+    (answer, keys): (&Answer, &Value),
     generation: u64,
 ) -> Option<Members> {
     let mut members = answer.members();
@@ -289,10 +293,16 @@ fn shown_items(
             });
         }
         if let Some(partition) = behind {
-            // The root may not tell of it yet.
+            // A projection need not show whose item it is.
+            let asked = keys[*name]["Keys"].as_array().into_iter().flatten();
+            let asked = asked.filter_map(|key| {
+                let mut key = key.as_object()?.clone();
+                table.name_logically(&mut key);
+                table.partition_of(&key).ok().flatten()
+            });
             match partition {
                 Some(partition) => table.requests().forget(&partition),
-                None => table.requests().forget_all(),
+                None => asked.for_each(|partition| table.requests().forget(&partition)),
             }
             return None;
         }

@@ -40,7 +40,7 @@ const CONDITION: &str = "ConditionExpression";
 const UPDATE: &str = "UpdateExpression";
 const PROJECTION: &str = "ProjectionExpression";
 const FILTER: &str = "FilterExpression";
-const KEY_CONDITION: &str = "KeyConditionExpression";
+pub(crate) const KEY_CONDITION: &str = "KeyConditionExpression";
 const OPERATOR: &str = "ConditionalOperator";
 const NAMES: &str = "ExpressionAttributeNames";
 const VALUES: &str = "ExpressionAttributeValues";
@@ -208,11 +208,11 @@ pub(crate) fn read_strongly(body: &mut Members) -> Result<(), Refusal> {
     Err(Refusal::serialization("dynashard: ConsistentRead is neither true nor false"))
 }
 
-/// Has a read show the generation of what it finds.
-pub(crate) fn showing_generation(body: &mut Members) -> Result<(), Refusal> {
+/// Has a read show the generation and the version of what it finds, and whether that is a marker.
+pub(crate) fn showing_own(body: &mut Members) -> Result<(), Refusal> {
     let mut placeholders = take_pair(body)?;
     check_reserved([&expression(body, PROJECTION)?], &placeholders)?;
-    show(&[GENERATION, FORWARDED], body, &mut placeholders)?;
+    show(&[GENERATION, FORWARDED, VERSION], body, &mut placeholders)?;
     put_placeholders(body, placeholders);
     Ok(())
 }
@@ -500,7 +500,7 @@ fn take_placeholders(
 }
 
 /// Takes the names and values out of a request.
-fn take_pair(body: &mut Members) -> Result<Placeholders, Refusal> {
+pub(crate) fn take_pair(body: &mut Members) -> Result<Placeholders, Refusal> {
     let mut placeholders = Placeholders::default();
     for name in [NAMES, VALUES] {
         let Some(given) = body.remove(name) else { continue };

@@ -17,7 +17,7 @@ use serde_json::Value;
 
 use crate::call::{Answer, Call};
 use crate::document::Members;
-use crate::guard::{Guarded, On, Verb, guarded, only_removes, read_strongly, showing_generation};
+use crate::guard::{Guarded, On, Verb, guarded, only_removes, read_strongly, showing_own};
 use crate::outcome::{Outcome, ask_for_units, take_units, unanswered_read, unanswered_write};
 use crate::refusal::Refusal;
 use crate::table::ManagedTable;
@@ -364,7 +364,7 @@ impl NativeRead for ItemRead<'_> {
         {
             return Ok(NativeGot::Invalid(Err(refusal)));
         }
-        if let Err(refusal) = showing_generation(&mut body) {
+        if let Err(refusal) = showing_own(&mut body) {
             return Ok(NativeGot::Invalid(Err(refusal)));
         }
         let asked_for_units = ask_for_units(&mut body);

@@ -5,14 +5,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use dynashard_aws::owner::OWNER_ID;
 use dynashard_core::ports::NativeTerms;
 use dynashard_core::{Deadline, Lease, quoted};
-use dynashard_expression::equality;
+use dynashard_expression::{equality, uses};
 use dynashard_keys::{PartitionKey, RESERVED_PREFIX};
 use serde_json::Value;
 
 use crate::call::{Answer, Call};
 use crate::cursor::{Position, end_at, start_at};
 use crate::document::Members;
-use crate::guard::{Shows, Unasked, check_key_value_of_page, page_showing_own};
+use crate::guard::{
+    KEY_CONDITION, Shows, Unasked, check_key_value_of_page, check_size, page_showing_own,
+    put_placeholders, take_pair,
+};
 use crate::items::{Attempt, attempts, own_words};
 use crate::no_page::NoPage;
 use crate::refusal::Refusal;
@@ -193,7 +196,7 @@ fn queried<'a>(table: &ManagedTable, body: &'a Members) -> Option<&'a Value> {
     let names = body.get("ExpressionAttributeNames");
     let resolve = |placeholder: &str| Some(names?.get(placeholder)?.as_str()?.to_owned());
     let placeholder = equality(text, name, resolve)?;
-    body.get("ExpressionAttributeValues")?.get(placeholder)
+    body.get("ExpressionAttributeValues")?.get(&text[placeholder])
 }
 
 /// Has a query be where DynamoDB holds the collection.
@@ -211,19 +214,28 @@ fn query_at(
         condition["AttributeValueList"][0] = physical(terms);
         return Ok(());
     }
-    let text = body.get("KeyConditionExpression").and_then(Value::as_str).unwrap_or_default();
+    let text = body.get(KEY_CONDITION).and_then(Value::as_str).unwrap_or_default().to_owned();
     let names = body.get("ExpressionAttributeNames");
     let resolve = |placeholder: &str| Some(names?.get(placeholder)?.as_str()?.to_owned());
-    let placeholder = equality(text, name, resolve).map(str::to_owned);
-    let values = body.get_mut("ExpressionAttributeValues").and_then(Value::as_object_mut);
-    if let Some((placeholder, values)) = placeholder.zip(values) {
-        values.insert(placeholder, physical(terms));
-        return Ok(());
+    let Some(at) = equality(&text, name, resolve) else {
+        return Err(Refusal::internal(format!(
+            "dynashard: the key condition on {} was not understood",
+            quoted(partition.as_str())
+        )));
+    };
+    // Whatever else the client compares with that value, it compares with its own.
+    let mut placeholders = take_pair(body)?;
+    let own = placeholders.value(physical(terms));
+    let condition = format!("{}{own}{}", &text[..at.start], &text[at.end..]);
+    check_size(Some(&text), &condition)?;
+    let filter = body.get("FilterExpression").and_then(Value::as_str).unwrap_or_default();
+    let placeholder = &text[at];
+    if !uses(&condition, placeholder) && !uses(filter, placeholder) {
+        placeholders.values.remove(placeholder);
     }
-    Err(Refusal::internal(format!(
-        "dynashard: the key condition on {} was not understood",
-        quoted(partition.as_str())
-    )))
+    put_placeholders(body, placeholders);
+    body.insert(KEY_CONDITION.to_owned(), condition.into());
+    Ok(())
 }
 
 /// The page without what is ours, and of a table as a whole without what its listed collections hold elsewhere.

@@ -31,6 +31,12 @@ impl Refusal {
         Self::new(503, "com.amazonaws.dynamodb.v20120810#ServiceUnavailable", message)
     }
 
+    /// A limit of DynamoDB's would refuse it, so it was not executed.
+    fn throttled(message: impl Into<String>) -> Self {
+        let kind = "com.amazonaws.dynamodb.v20120810#ProvisionedThroughputExceededException";
+        Self::new(400, kind, message)
+    }
+
     /// It may have been executed, or something is wrong that sending it again does not mend.
     pub(crate) fn internal(message: impl Into<String>) -> Self {
         Self::new(500, "com.amazonaws.dynamodb.v20120810#InternalServerError", message)
@@ -70,7 +76,8 @@ impl Refusal {
             );
         }
         match error.kind() {
-            Kind::Unavailable | Kind::Throttled => Self::unavailable(message),
+            Kind::Unavailable => Self::unavailable(message),
+            Kind::Throttled => Self::throttled(message),
             // It is certainly not done, and asking again is in vain until the item is repaired.
             _ if error.code() == Code::UnmovableItem => Self::validation(message),
             Kind::Invalid => Self::validation(message),
@@ -112,7 +119,7 @@ mod tests {
             (Code::MetadataBehind, 503),
             (Code::DeadlineExceeded, 503),
             (Code::Unavailable, 503),
-            (Code::Throttled, 503),
+            (Code::Throttled, 400),
             (Code::BadKey, 400),
             (Code::UnmovableItem, 400),
             (Code::OutcomeUnknown, 500),

@@ -3,20 +3,18 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use dynashard_aws_operator::RawError;
-use dynashard_core::ports::NativeTerms;
 use dynashard_core::{Among, Deadline, Lease};
-use dynashard_keys::PartitionKey;
 use serde_json::Value;
 use xxhash_rust::xxh64::xxh64;
 
 use crate::call::{Answer, Call};
 use crate::document::{Members, without_nulls};
-use crate::guard::{On, Verb, guarded, only_removes, showing_generation};
+use crate::guard::{On, Verb, guarded, only_removes, showing_own};
 use crate::items::{Attempt, attempts};
 use crate::parameters;
 use crate::refusal::Refusal;
 use crate::table::ManagedTable;
-use crate::terms::terms_of_key;
+use crate::terms::{Terms, terms_of_keys};
 use crate::upstream::{Upstream, long_deadline, refused};
 
 /// For how long the versions of a token's repeats are the same. DynamoDB keeps a token for ten minutes, and two executions that are
@@ -37,7 +35,7 @@ const MAX_GUESSED: usize = 3;
 struct ManagedAction<'a> {
     table: &'a ManagedTable,
     /// `None` where the key was not understood.
-    terms: Option<(PartitionKey, NativeTerms)>,
+    terms: Terms,
     on: On,
     asked_for_old: bool,
 }
@@ -139,19 +137,22 @@ pub(crate) async fn get(
         let mut body = body.clone();
         let mut actions = Actions::new();
         let gets = body.get_mut("TransactItems").and_then(Value::as_array_mut);
+        let mut managed = Vec::new();
         for (at, get) in gets.into_iter().flatten().enumerate() {
             let Some(get) = get.get_mut("Get").and_then(Value::as_object_mut) else { continue };
             let Some(table) = upstream.table_of(get)? else { continue };
             *get = without_nulls(std::mem::take(get));
             parameters::check("Get", get)?;
-            let mut terms = None;
-            if let Some(key) = get.get_mut("Key").and_then(Value::as_object_mut) {
-                terms = terms_of_key(table, key, Among::Transaction, deadline).await?;
-                if let Some((_, terms)) = &terms {
-                    table.put_at(key, terms);
-                }
+            managed.push((at, table, get));
+        }
+        let keys = managed.iter().map(|(_, table, get)| (*table, key_in(get, "Key")));
+        let terms = terms_of_keys(keys.collect(), Among::TransactionOfReads, deadline).await?;
+        for ((at, table, get), terms) in managed.into_iter().zip(terms) {
+            let key = get.get_mut("Key").and_then(Value::as_object_mut);
+            if let Some((key, (_, terms))) = key.zip(terms.as_ref()) {
+                table.put_at(key, terms);
             }
-            showing_generation(get)?;
+            showing_own(get)?;
             let (on, asked_for_old) = (On::Anything, true);
             actions.insert(at, ManagedAction { table, terms, on, asked_for_old });
         }
@@ -226,6 +227,7 @@ async fn guarded_actions<'a>(
     let mut body = body.clone();
     let mut actions = Actions::new();
     let all = body.get_mut("TransactItems").and_then(Value::as_array_mut);
+    let mut managed = Vec::new();
     for (at, action) in all.into_iter().flatten().enumerate() {
         let version = drawn(at, action);
         let forms = action.as_object_mut().into_iter().flatten();
@@ -241,23 +243,49 @@ async fn guarded_actions<'a>(
             };
             let members = without_nulls(members.clone());
             parameters::check(form, &members)?;
-            let on = match verb {
-                Verb::Update if absent.contains(&at) => On::Nothing,
-                Verb::Update if only_removes(&members) => On::AnItem,
-                _ => On::Anything,
-            };
-            let terms = match members.get(verb.image()).and_then(Value::as_object) {
-                Some(key) => terms_of_key(table, key, Among::Transaction, deadline).await?,
-                None => None,
-            };
-            let known = terms.as_ref().map(|(_, terms)| terms);
-            let guarded = guarded(verb, members, table, known, (on, version))?;
-            let asked_for_old = guarded.asked_for_old;
-            *request = guarded.body.into();
-            actions.insert(at, ManagedAction { table, terms, on, asked_for_old });
+            check_required(at, verb, &members)?;
+            managed.push((at, table, verb, members, version, request));
         }
     }
+    let keys =
+        managed.iter().map(|(_, table, verb, members, ..)| (*table, key_in(members, verb.image())));
+    let terms = terms_of_keys(keys.collect(), Among::Transaction, deadline).await?;
+    for ((at, table, verb, members, version, request), terms) in managed.into_iter().zip(terms) {
+        let on = match verb {
+            Verb::Update if absent.contains(&at) => On::Nothing,
+            Verb::Update if only_removes(&members) => On::AnItem,
+            _ => On::Anything,
+        };
+        let known = terms.as_ref().map(|(_, terms)| terms);
+        let guarded = guarded(verb, members, table, known, (on, version))?;
+        let asked_for_old = guarded.asked_for_old;
+        *request = guarded.body.into();
+        actions.insert(at, ManagedAction { table, terms, on, asked_for_old });
+    }
     Ok((body, actions))
+}
+
+/// The key that an action names, or the item that holds it.
+fn key_in<'a>(members: &'a Members, image: &str) -> Option<&'a Members> {
+    members.get(image).and_then(Value::as_object)
+}
+
+/// Refuses an action without the expression that it needs (DynamoDB API: `ConditionCheck`, `Update`). With the guard it would have
+/// one.
+fn check_required(at: usize, verb: Verb, members: &Members) -> Result<(), Refusal> {
+    let (expression, member) = match verb {
+        Verb::Check => ("ConditionExpression", "conditionCheck.conditionExpression"),
+        Verb::Update => ("UpdateExpression", "update.updateExpression"),
+        Verb::Put | Verb::Delete => return Ok(()),
+    };
+    if members.contains_key(expression) {
+        return Ok(());
+    }
+    Err(Refusal::validation(format!(
+        "1 validation error detected: Value null at 'transactItems.{}.member.{member}' failed to satisfy constraint: Member \
+         must not be null",
+        at + 1
+    )))
 }
 
 /// What an item of an action was before its own attributes were taken off.

@@ -1,4 +1,5 @@
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use serde_json::Value;
 
@@ -124,15 +125,16 @@ fn value(cursor: &mut Cursor<'_>) -> Result<Value, Malformed> {
     Ok(Value::clone(&value))
 }
 
-/// The placeholder of the value that a key condition demands of an attribute. `attribute_of` says what a `#name` stands for.
+/// Where the placeholder stands, in bytes, of the value that a key condition demands of an attribute. `attribute_of` says what a
+/// `#name` stands for.
 ///
 /// DynamoDB takes one such equality of the partition key in a key condition, and refuses one without. Brackets change nothing of it,
 /// wherever they stand: it takes no other function than `begins_with`, which is no operand.
-pub fn equality<'a>(
-    condition: &'a str,
+pub fn equality(
+    condition: &str,
     attribute: &str,
     attribute_of: impl Fn(&str) -> Option<String>,
-) -> Option<&'a str> {
+) -> Option<Range<usize>> {
     let is_bracket = |kind: Kind| matches!(kind, Kind::Open | Kind::Close);
     let tokens = tokens(condition).filter(|token| !is_bracket(token.kind)).collect::<Vec<_>>();
     tokens.windows(3).find_map(|window| {
@@ -146,7 +148,7 @@ pub fn equality<'a>(
             Kind::Name => attribute_of(name.text).as_deref() == Some(attribute),
             _ => false,
         };
-        (is_attribute && value.kind == Kind::Value).then_some(value.text)
+        (is_attribute && value.kind == Kind::Value).then(|| value.start..value.end())
     })
 }
 
@@ -209,7 +211,7 @@ mod tests {
     fn a_key_condition_tells_its_partition_key_however_it_is_written() {
         let found = |condition| {
             let name = |name: &str| (name == "#p").then(|| "pk".to_owned());
-            equality(condition, "pk", name)
+            equality(condition, "pk", name).map(|at| &condition[at])
         };
         for condition in [
             "pk=:p",

@@ -64,9 +64,12 @@ pub(crate) fn decide_older(evidence: Evidence<'_>, settings: &Settings, waits: W
     } else {
         evidence
     };
-    let decision = decide(evidence, settings, waits);
-    let doubled = ShardCount::new(evidence.metadata.number_of_shards.get().saturating_mul(2));
-    match (decision.action, doubled) {
+    at_most_doubled(decide(evidence, settings, waits))
+}
+
+/// The decision on an older epoch, which at most doubles what it has.
+pub(crate) fn at_most_doubled(decision: Decision) -> Decision {
+    match (decision.action, ShardCount::new(decision.count.get().saturating_mul(2))) {
         (CountChange::Grow(to), Ok(doubled)) => {
             Decision { action: CountChange::Grow(to.min(doubled)), ..decision }
         }
@@ -95,16 +98,16 @@ pub fn is_merge_due(metadata: &CollectionMetadata, shrinks: &Decision) -> bool {
     epochs.are_many() && is_free && rests
 }
 
-/// Which older epoch is to get the count of its neighbour, as an index into them, and what is decided about it. `few` is one that is
-/// known to have next to no items.
+/// Which older epochs may get the count of a neighbour, as indexes into them, and what is decided about each. `few` is one that is
+/// known to have next to no items, and is the only one then.
 ///
-/// Otherwise the one that moves least: an epoch with fewer shards was written less, and one that lies between two of equal counts is
-/// merged with both. Not the oldest, which has all that was there before the first growth.
-pub fn decide_merge(
+/// Otherwise the one that moves least comes first: an epoch with fewer shards was written less, and one that lies between two of equal
+/// counts is merged with both. Not the oldest, which has all that was there before the first growth.
+pub fn decide_merges(
     metadata: &CollectionMetadata,
     few: Option<usize>,
     settings: &Settings,
-) -> Option<(usize, Decision)> {
+) -> Vec<(usize, Decision)> {
     let older = &metadata.epochs.older;
     let counts = metadata.counts().collect::<Vec<_>>();
     let candidates = match few {
@@ -123,19 +126,21 @@ pub fn decide_merge(
             (if merged == 2 { moved / 2.0 } else { moved }, at, to)
         })
     });
-    let (_, at, to) = merges.min_by(|(one, ..), (other, ..)| one.total_cmp(other))?;
-    let epoch = metadata.of_epoch(Some(at));
-    let nothing = nothing(&epoch, Access::Write, settings);
-    let grows = to > epoch.number_of_shards;
-    Some((
-        at,
-        Decision {
+    let mut merges = merges.collect::<Vec<_>>();
+    merges.sort_by(|(one, ..), (other, ..)| one.total_cmp(other));
+    let merges = merges.into_iter().map(|(_, at, to)| {
+        let epoch = metadata.of_epoch(Some(at));
+        let nothing = nothing(&epoch, Access::Write, settings);
+        let grows = to > epoch.number_of_shards;
+        let decision = Decision {
             diagnosis: Diagnosis::ManyEpochs,
             action: if grows { CountChange::Grow(to) } else { CountChange::Shrink(to) },
             figures: Figures { wanted: metadata.epochs.count() as u64, ..nothing.figures },
             ..nothing
-        },
-    ))
+        };
+        (at, decision)
+    });
+    merges.collect()
 }
 
 /// Which way keys are newer by the sort keys of the last writes, oldest first: whether they descend. `None` where they have no order.
@@ -243,6 +248,10 @@ mod tests {
     }
 
     fn decided(counts: &[u32], newest: u32, few: Option<usize>) -> Option<(usize, CountChange)> {
+        all_decided(counts, newest, few).into_iter().next()
+    }
+
+    fn all_decided(counts: &[u32], newest: u32, few: Option<usize>) -> Vec<(usize, CountChange)> {
         let count = |n| ShardCount::new(n).expect("a count");
         let partition = dynashard_keys::PartitionKey::new("EWR").expect("a key");
         let placement = dynashard_keys::Placement::Xxh64;
@@ -251,8 +260,17 @@ mod tests {
         let older = counts.iter().zip(boundaries);
         metadata.epochs.older =
             older.map(|(n, boundary)| Epoch { count: count(*n), boundary }).collect();
-        let merge = decide_merge(&metadata, few, &Settings::default());
-        merge.map(|(at, decision)| (at, decision.action))
+        let merges = decide_merges(&metadata, few, &Settings::default()).into_iter();
+        merges.map(|(at, decision)| (at, decision.action)).collect()
+    }
+
+    /// The first of equals had too many items to be moved soon, and no other was ever tried.
+    #[test]
+    fn regression_one_large_epoch_kept_all_others_from_being_merged() {
+        let at = |(at, _): &(usize, _)| *at;
+        let nights = all_decided(&[8, 4, 8, 4, 8, 4, 8], 4, None);
+        assert_eq!(nights.iter().map(at).collect::<Vec<_>>()[..3], [1, 1, 3]);
+        assert!([3, 5].iter().all(|night| nights.iter().map(at).any(|at| at == *night)));
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use dynashard_keys::{PartitionKey, ShardCount, ShardId};
 
-use crate::decide::evidence::{CAPACITY_IN_NEED, Heat, slope, units};
+use crate::decide::evidence::{CAPACITY_IN_NEED, COMPLETE_AFTER, Heat, slope, units};
 use crate::decide::pace::most_moves_per_sec;
 use crate::model::decision::{Bound, CountChange, Decision, Diagnosis, Figures, Payback};
 use crate::model::epochs::Extent;
@@ -195,13 +195,35 @@ pub(crate) fn is_look_due(
     since_last_pass: Duration,
     now: Duration,
 ) -> bool {
-    let every = match span_of(window) {
-        Span::Minute => 1,
-        _ => (window.as_secs() / 60 / 9).clamp(1, 20),
-    };
+    let every = look_every(window);
     let minutes_ago = (now.as_secs() / 60).wrapping_sub(KeyHash::of(partition).half()) % every;
     minutes_ago < (since_last_pass.as_secs() / 60).max(1)
 }
+
+/// Whether it is told how many items a collection has, by what its last change has moved and what was written since.
+pub(crate) fn is_estimated(metadata: &CollectionMetadata, now: Duration) -> bool {
+    let watched = Span::Hour.kept() * Span::Hour.secs();
+    metadata.estimated_items() > 0.0
+        && now.as_secs().saturating_sub(metadata.last_updated_secs) < watched
+}
+
+/// Whether the items of a collection are counted in this look: in one of nine, which is one in a window. To count is dear, and each
+/// look would find too many again.
+pub(crate) fn is_count_due(partition: &PartitionKey, window: Duration, now: Duration) -> bool {
+    let minute = (now.as_secs() / 60).wrapping_sub(KeyHash::of(partition).half());
+    span_of(window) == Span::Minute || (minute / look_every(window)).is_multiple_of(LOOKS)
+}
+
+/// How many minutes lie between two looks.
+fn look_every(window: Duration) -> u64 {
+    match span_of(window) {
+        Span::Minute => 1,
+        _ => (window.as_secs() / 60 / LOOKS).clamp(1, 20),
+    }
+}
+
+/// How many looks there are in a window, but for a long one.
+const LOOKS: u64 = 9;
 
 /// By what a window is watched: minutes are kept for half an hour.
 fn span_of(window: Duration) -> Span {
@@ -228,6 +250,18 @@ fn of_limit(throttle: &Throttle) -> Diagnosis {
     }
 }
 
+/// When the last second was complete that anybody has reported by the second, if a report of refusals may be about it. Such a report
+/// comes minutes late, and a burst is over by then: what was reported of it is kept until something else is.
+fn last_burst(evidence: Evidence<'_>) -> Option<Duration> {
+    let Evidence { metadata, heat, now, .. } = evidence;
+    let seconds = heat.buckets.keys().filter(|bucket| bucket.span == Span::Second);
+    let newest = seconds.max_by_key(|bucket| bucket.start_secs)?;
+    let complete = Duration::from_secs(newest.end_secs()) + COMPLETE_AFTER;
+    let is_recent = complete <= now && complete.saturating_add(REPORTED_WITHIN) > now;
+    // What came before the last change tells nothing of the shards that there are.
+    (is_recent && newest.start_secs > metadata.last_updated_secs).then_some(complete)
+}
+
 /// What the ledger says of a collection whose partitions refuse requests.
 fn throttled(
     evidence: Evidence<'_>,
@@ -236,8 +270,12 @@ fn throttled(
     settings: &Settings,
     waits: Waits,
 ) -> Decision {
-    let Evidence { metadata, heat, load, now, .. } = evidence;
-    let heat = Heat::of(heat, access, now);
+    let Evidence { metadata, heat: ledger, load, cause, now } = evidence;
+    let mut heat = Heat::of(ledger, access, now);
+    if let (0, Cause::Reported { .. }, Some(burst)) = (heat.seconds(), cause, last_burst(evidence))
+    {
+        heat = Heat::of(ledger, access, burst);
+    }
     let nothing = nothing(metadata, access, settings);
     let demand = heat.demand();
     let in_force = waits.leases_end + IN_FORCE_AFTER;
@@ -255,7 +293,7 @@ fn throttled(
     // What has grown was sized by what was seen of it. What waits now may be what piled up, of which each unit waits once, and
     // not clients that each ask for the next one when they have got it.
     let unhindered = censored.filter(|_| metadata.number_of_shards == ShardCount::ONE);
-    let figures = Figures {
+    let mut figures = Figures {
         demand,
         expected,
         sized_for: at_most.max(unhindered.unwrap_or_default()),
@@ -265,22 +303,28 @@ fn throttled(
         hottest_share: heat.hottest_share,
         ..nothing.figures
     };
-    let decision = Decision { figures, ..nothing };
-    let of = |diagnosis| Decision { diagnosis, ..decision.clone() };
     let limit = settings.partition.of(access);
     let hottest = heat.hottest_share.unwrap_or_default();
     let is_above = heat.is_above(figures.capacity);
+    // What the hottest item asks for can go to no other shard, and the rest may have enough.
+    let rest = demand * (1.0 - hottest);
+    let fills_a_shard = hottest * demand >= TARGET * limit;
+    let is_hot_item = (is_above || (heat.is_long() && fills_a_shard))
+        && (hottest > HOT_ITEM || fills_a_shard)
+        && rest < CAPACITY_IN_NEED * figures.capacity;
+    if hottest > HOT_ITEM && !is_hot_item {
+        // It has one shard, and the rest has the others.
+        let with_rest = |units: f64| units * (1.0 - hottest) + TARGET * limit;
+        figures.expected = with_rest(figures.expected);
+        figures.sized_for = with_rest(figures.sized_for);
+    }
+    let decision = Decision { figures, ..nothing };
+    let of = |diagnosis| Decision { diagnosis, ..decision.clone() };
     if is_above && !heat.is_at_rest {
         return decision;
     }
-    if is_above || (heat.is_long() && hottest * demand >= TARGET * limit) {
-        // What the hottest item asks for can go to no other shard, and the rest may have enough.
-        let rest = demand * (1.0 - hottest);
-        if hottest > HOT_ITEM
-            || (hottest * demand >= TARGET * limit && rest < CAPACITY_IN_NEED * figures.capacity)
-        {
-            return of(Diagnosis::HotItem);
-        }
+    if is_hot_item {
+        return of(Diagnosis::HotItem);
     }
     if !is_above {
         // While items move, and until all know where they are, it is the move that throttles.

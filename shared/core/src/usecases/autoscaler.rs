@@ -8,7 +8,7 @@ use dynashard_keys::{PartitionKey, ShardId};
 
 use crate::decide::epochs::{decide_older, hot_epoch, is_merge_due};
 use crate::decide::shard_count::{Cause, Evidence, decide, decide_shrink, is_look_due};
-use crate::model::decision::{CountChange, Decision, Diagnosis, Outcome};
+use crate::model::decision::{Decision, Diagnosis, Outcome};
 use crate::model::error::{Error, Kind};
 use crate::model::heat::{HeatWindow, HotCollection, Rearm, Throttles, group};
 use crate::model::history::DecidedBy;
@@ -19,7 +19,7 @@ use crate::model::policy::{Access, Hindrance, ScalingMode};
 use crate::ports::{HeatAlarms, HeatSource, List, Listed, StoreError};
 use crate::usecases::begin;
 use crate::usecases::directory::Directory;
-use crate::usecases::epochs::{is_soon_moved, merge_of};
+use crate::usecases::epochs::{merge_of, of_older};
 use crate::usecases::retry::once;
 
 /// Acts on throttles that an alarm reports: what is hot grows, and nothing grows by guess.
@@ -203,11 +203,8 @@ impl<'a, W: HeatSource + HeatAlarms> AutoScaler<'a, W> {
         let decide = if epoch.is_some() { decide_older } else { decide };
         let mut decision =
             decide(evidence, self.directory.settings(), self.directory.lease().waits());
-        if let (Some(at), CountChange::Grow(_)) = (epoch, decision.action)
-            && !is_soon_moved(self.directory, whole, at, deadline).await
-        {
-            decision.action = CountChange::None;
-            decision.hindrance = Some(Hindrance::TooLong);
+        if let Some(at) = epoch {
+            decision = of_older(self.directory, whole, at, decision, deadline).await;
         }
         let mode = self.directory.settings().scaling.mode;
         self.carry_out((whole, epoch), decision, mode, DecidedBy::Alarm, deadline).await

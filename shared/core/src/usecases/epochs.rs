@@ -6,9 +6,10 @@ use dynashard_keys::{ShardCount, SortKey};
 use futures_util::future::join;
 
 use crate::decide::epochs::{
-    BeginsBehind, begins_behind, behind_items, behind_writes, decide_merge, descends,
+    BeginsBehind, at_most_doubled, begins_behind, behind_items, behind_writes, decide_merges,
+    descends,
 };
-use crate::decide::shard_count::most_moved;
+use crate::decide::shard_count::{is_count_due, is_estimated, most_moved};
 use crate::model::decision::{CountChange, Decision};
 use crate::model::epochs::{Epochs, Extent, Interval};
 use crate::model::error::{Code, Error};
@@ -16,6 +17,7 @@ use crate::model::fields::Fields;
 use crate::model::lease::Deadline;
 use crate::model::metadata::CollectionMetadata;
 use crate::model::pinned::Pinned;
+use crate::model::policy::Hindrance;
 use crate::ports::{Consistency, SortRange};
 use crate::usecases::directory::Directory;
 use crate::usecases::main_table::has_local_indexes;
@@ -32,7 +34,7 @@ const MOST_BEHIND: u64 = 2_000;
 const FIRST_COUNTED: u32 = 100;
 
 /// Whoever decides has a second. What is not counted by then is not known.
-const COUNTED_WITHIN: Duration = Duration::from_millis(400);
+pub(crate) const COUNTED_WITHIN: Duration = Duration::from_millis(400);
 
 /// Whoever does not know whether sort keys grow lets others go first.
 const OTHERS_FIRST: Duration = Duration::from_millis(250);
@@ -124,23 +126,47 @@ pub(crate) async fn extent_of(
 }
 
 /// Whether the items that a shrink moves are moved before a load that comes back has waited for too long. As many as the last change
-/// moved tell how many there are; where they do not tell, they are counted.
+/// moved tell how many there are, with what was written since; where they do not tell, they are counted.
 async fn is_short_shrink(
     directory: &Directory,
     metadata: &CollectionMetadata,
     to: ShardCount,
     deadline: Deadline,
 ) -> bool {
-    if metadata.estimated_items() > 0.0 {
+    let now = directory.now();
+    if is_estimated(metadata, now.wall) {
         return true;
+    }
+    if metadata.estimated_items() > 0.0
+        && !is_count_due(&metadata.partition, directory.settings().shrink.after, now.wall)
+    {
+        return false;
     }
     let most = most_moved(directory.settings(), metadata.number_of_shards, to);
     let counted = count_of(directory, metadata, None, most + 1, deadline).await;
     counted.is_some_and(|items| items <= most)
 }
 
+/// The decision on an older epoch as it may be carried out: growth that would move items for too long is refused, since nothing else of
+/// the collection changes meanwhile.
+pub(crate) async fn of_older(
+    directory: &Directory,
+    metadata: &CollectionMetadata,
+    at: usize,
+    decision: Decision,
+    deadline: Deadline,
+) -> Decision {
+    let decision = at_most_doubled(decision);
+    if !matches!(decision.action, CountChange::Grow(_))
+        || is_soon_moved(directory, metadata, at, deadline).await
+    {
+        return decision;
+    }
+    Decision { action: CountChange::None, hindrance: Some(Hindrance::TooLong), ..decision }
+}
+
 /// Whether an older epoch has so few items that they are soon moved.
-pub(crate) async fn is_soon_moved(
+async fn is_soon_moved(
     directory: &Directory,
     metadata: &CollectionMetadata,
     at: usize,
@@ -227,8 +253,12 @@ pub(crate) async fn merge_of(
     deadline: Deadline,
 ) -> Option<(usize, Decision)> {
     let few = with_few_items(directory, metadata, deadline).await;
-    let (at, merge) = decide_merge(metadata, few, directory.settings())?;
-    is_soon_moved(directory, metadata, at, deadline).await.then_some((at, merge))
+    for (at, merge) in decide_merges(metadata, few, directory.settings()) {
+        if is_soon_moved(directory, metadata, at, deadline).await {
+            return Some((at, merge));
+        }
+    }
+    None
 }
 
 /// The oldest epoch that has next to no items, as an index into the older ones: what was in it may have expired.

@@ -77,6 +77,11 @@ impl NativeShards {
         self.known.lease
     }
 
+    /// Whether nothing has changed in between, if one of them was read after the other.
+    pub fn are_those_of(&self, other: &Self) -> bool {
+        self.known.metadata == other.known.metadata
+    }
+
     /// Whether items are being moved, so that only strongly consistent reads are sure to see what has come, and markers are left
     /// at the old homes.
     pub fn is_moving(&self) -> bool {

@@ -58,6 +58,8 @@ pub(crate) async fn native_get<R: NativeRead>(
         let existing = existing.filter(|existing| !existing.is_marker);
         if let Some((seen, _)) = seen_at_old {
             if existing.is_none_or(|existing| existing.version != seen) {
+                let why = "the item was written again each time that it was looked for";
+                attempts.pause(Error::new(Code::Unavailable, why)).await?;
                 continue;
             }
         } else if homes.is_some()

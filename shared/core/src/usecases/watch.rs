@@ -24,6 +24,7 @@ use crate::model::throttle::Throttle;
 use crate::ports::Dated;
 use crate::usecases::begin;
 use crate::usecases::directory::{Directory, Known};
+use crate::usecases::epochs::{COUNTED_WITHIN, of_older};
 use crate::usecases::index::KnownIndexes;
 use crate::usecases::meter::{Due, Meter};
 
@@ -374,7 +375,15 @@ impl Watch {
         let deadline = beside.deadline;
         let begun = match indexes {
             None => {
-                let written = self.meter.written(&seen.partition, directory.now());
+                let now = directory.now();
+                let written = self.meter.written(&seen.partition, now);
+                let decision = match epoch {
+                    Some(at) => {
+                        let by = Deadline::after(now, COUNTED_WITHIN.min(deadline.remaining(now)));
+                        of_older(directory, seen, *at, decision, by).await
+                    }
+                    None => decision,
+                };
                 let decided = (*epoch, decision);
                 begin::begin_decided(directory, seen, decided, &written, mode, deadline).await
             }

@@ -172,6 +172,34 @@ fn regression_an_alarm_was_said_to_know_the_demand() {
     assert!(answer.contains("80% of the refused requests") && !answer.contains(" 0 "), "{answer}");
 }
 
+/// An alarm comes minutes after what it is about, and what was asked for was looked for in the seconds before it alone: a key that was
+/// read by bursts never grew.
+#[test]
+fn regression_reads_that_throttled_in_bursts_never_led_to_growth() {
+    let settings = Settings::default();
+    let burst = with_load(Span::Second, "get_units", &[9_000.0; 10], 70);
+    let load = Ledger::default();
+    let report = Cause::Reported {
+        access: Access::Get,
+        per_second: 2_000.0,
+        hottest_share: None,
+        shards: &[],
+    };
+    let decided = |changed_ago: u64, cause| {
+        let metadata = resting(1, Placement::Xxh64);
+        let last_updated_secs = NOW_SECS - changed_ago;
+        let metadata = dynashard_core::CollectionMetadata { last_updated_secs, ..metadata };
+        let evidence =
+            Evidence { metadata: &metadata, heat: &burst, load: &load, cause, now: now() };
+        decide(evidence, &settings, Waits::of(&settings)).action
+    };
+    assert_eq!(decided(1_000_000, report), CountChange::Grow(count(8)));
+    assert_eq!(decided(60, report), CountChange::None, "it has changed since");
+    let throttle = Throttle::from_reason("TableReadKeyRangeThroughputExceeded", None);
+    let own = Cause::Throttled { access: Access::Get, throttle: &throttle, shards: &[] };
+    assert_eq!(decided(1_000_000, own), CountChange::None, "who is throttled now knows more");
+}
+
 /// Somebody had put a hottest sort key into a minute that began in the seconds that count.
 #[test]
 fn regression_a_hottest_item_of_another_span_counted() {

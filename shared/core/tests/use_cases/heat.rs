@@ -905,6 +905,37 @@ fn regression_an_alarm_on_one_shard_moved_all_of_the_past() {
     }
 }
 
+/// A growth had moved a few items, millions were put in the months after it, and a shrink took the few for all there are: no growth
+/// could begin for days.
+#[test]
+fn regression_a_shrink_went_by_how_many_items_there_were_at_the_last_change() {
+    let shrink = ShrinkPolicy { mode: ScalingMode::On, ..ShrinkPolicy::default() };
+    for (items, shrinks) in [(1_000, true), (3_000, false)] {
+        // About an item a second.
+        let hot = Hot::of(1, Settings { shrink, mover_wcu: 5, ..usual_settings() });
+        let shard_history = [1, 4].map(|n| HistoryEntry { at_secs: 1, count: count(n) });
+        let placement = Placement::Xxh64;
+        hot.world.memory.place_metadata(CollectionMetadata {
+            min_shards: count(1),
+            shard_history: shard_history.into(),
+            items_moved: 3,
+            last_updated_secs: 1,
+            ..new_metadata(2, 4, placement)
+        });
+        for n in 0..items {
+            let key = key(&format!("{n:04}"));
+            let home = placement.home(&key, count(4)).expect("calculated");
+            hot.world
+                .memory
+                .place(&key.at(home, placement, Separator::default()), stored("item", 2));
+        }
+        for _ in 0..3 {
+            hot.pass_hours();
+        }
+        assert_eq!(hot.metadata().phase != Phase::Stable, shrinks, "{items} items");
+    }
+}
+
 /// Nobody knew how many items a collection has whose growth moved none, and so there were none: to move them took hours, in which
 /// no growth could begin.
 #[test]

@@ -18,6 +18,7 @@ use crate::evaluation::Page;
 use crate::live::{Spot, in_time, look};
 use crate::no_page::NoPage;
 use crate::outcome::Outcome;
+use crate::refusal::Refusal;
 use crate::table::ManagedTable;
 use crate::upstream::{Upstream, refused};
 
@@ -88,7 +89,7 @@ impl<'a> Merge<'a> {
     async fn read(&mut self, wave: usize, deadline: Deadline) -> Result<(), NoPage> {
         let wanted = self.asked.evaluation.wanted(&self.page, FIRST);
         let dry = self.feeds.dry(wave);
-        let asks = dry.iter().map(|at| self.ask(*at, self.feeds.limit(*at, wanted)));
+        let asks = dry.iter().map(|at| self.ask(*at, self.feeds.limit(*at, wanted), deadline));
         let asks = asks.collect::<Vec<_>>();
         let pages = stream::iter(asks).buffer_unordered(FAN_OUT);
         for (at, limit, page) in pages.try_collect::<Vec<_>>().await? {
@@ -103,19 +104,23 @@ impl<'a> Merge<'a> {
     }
 
     /// The next entries of a shard.
-    async fn ask(&self, at: usize, limit: usize) -> Result<(usize, usize, Members), NoPage> {
+    async fn ask(
+        &self,
+        at: usize,
+        limit: usize,
+        deadline: Deadline,
+    ) -> Result<(usize, usize, Members), NoPage> {
         let (partition, next) = (&self.partitions[at], self.feeds.next(at));
         let mut body = self.asked.of_shard(self.table, partition, next, limit)?;
         // What has moved is seen at once. A global index has no such reads.
         if self.shards.is_moving() && self.asked.index.is_local {
             body.insert("ConsistentRead".to_owned(), true.into());
         }
-        Ok((at, limit, self.exchange(body).await?))
+        Ok((at, limit, self.exchange(body, deadline).await?))
     }
 
-    /// Sends a query, and again for a while where DynamoDB has too much to do: a page of which one shard is missing is none. What was
-    /// answered after the lease does not count.
-    async fn exchange(&self, body: Members) -> Result<Members, NoPage> {
+    /// Sends a query, and again for a while where DynamoDB has too much to do: a page of which one shard is missing is none.
+    async fn exchange(&self, body: Members, deadline: Deadline) -> Result<Members, NoPage> {
         let sent = Bytes::from(Value::Object(body).to_string());
         let mut pause = FIRST_PAUSE;
         loop {
@@ -123,7 +128,7 @@ impl<'a> Merge<'a> {
             let (answer, members) = read.map_err(|error| refused(&error))?;
             match Outcome::of(answer) {
                 Outcome::Done(_) => {
-                    self.within_lease()?;
+                    self.check_layout(deadline).await?;
                     return Ok(members);
                 }
                 Outcome::Again(_, answer) if pause > LONGEST_PAUSE => {
@@ -139,9 +144,16 @@ impl<'a> Merge<'a> {
         }
     }
 
-    fn within_lease(&self) -> Result<(), NoPage> {
-        let is_live = self.shards.lease().is_live(self.table.requests().now());
-        if is_live { Ok(()) } else { Err(NoPage::Again) }
+    /// Has the page begin again if the layout may have changed before what was just answered. Many shards with large items take
+    /// longer than a lease: behind its end what is known is read anew.
+    async fn check_layout(&self, deadline: Deadline) -> Result<(), NoPage> {
+        let requests = self.table.requests();
+        if self.shards.lease().is_live(requests.now()) {
+            return Ok(());
+        }
+        let now = requests.shards_of(&self.asked.partition, deadline).await;
+        let now = now.map_err(|error| Refusal::of(&error))?;
+        if now.are_those_of(self.shards) { Ok(()) } else { Err(NoPage::Again) }
     }
 
     /// Drops those entries of these shards that do not count, as only the table tells: entries at the old home of items that are
@@ -195,7 +207,7 @@ impl<'a> Merge<'a> {
             self.table.requests().forget(&self.asked.partition);
             return Err(NoPage::Again);
         }
-        self.within_lease()?;
+        self.check_layout(deadline).await?;
         Ok(found.live)
     }
 

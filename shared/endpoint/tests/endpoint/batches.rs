@@ -1,6 +1,8 @@
 //! Batches: what is refused of them, and what is left of them.
 
-use dynashard_keys::SortKeyType;
+use std::sync::Arc;
+
+use dynashard_keys::{ShardCount, SortKeyType};
 use serde_json::{Value, json};
 
 use crate::canned::{Canned, Reply};
@@ -209,6 +211,29 @@ async fn regression_a_batch_that_is_refused_was_carried_out_in_part() {
     }
     let (_, found) = stack.ask("Scan", json!({ "TableName": MAIN })).await;
     assert_eq!(found["Count"], 0, "{found}");
+    stack.database.shutdown().await;
+}
+
+/// A projection that shows no key did not tell whose metadata was out of date, and it was used for as long as its lease ran.
+#[tokio::test]
+async fn regression_a_projected_batch_did_not_find_out_that_its_key_is_being_resharded() {
+    let mut stack = with_a_key_of_sixteen_shards().await;
+    stack.restart();
+    let mut written = item("sixteen", "1");
+    let get =
+        json!({ "RequestItems": { MAIN: { "Keys": [written], "ProjectionExpression": "a" } } });
+    let get = get.to_string();
+    assert_eq!(stack.ask_bytes("BatchGetItem", get.as_bytes()).await.0, 200);
+    let behind = Arc::clone(&stack.service);
+    stack.scale("sixteen", ShardCount::new(32).expect("a count")).await;
+    stack.restart();
+    written["a"] = json!({ "S": "after" });
+    let (status, answer) =
+        stack.ask("PutItem", json!({ "TableName": MAIN, "Item": written })).await;
+    assert_eq!(status, 200, "{answer}");
+    let (status, answer) = ask(&behind, "BatchGetItem", get.as_bytes()).await;
+    assert_eq!(status, 200, "{answer}");
+    assert_eq!(answer["Responses"][MAIN], json!([{ "a": { "S": "after" } }]));
     stack.database.shutdown().await;
 }
 

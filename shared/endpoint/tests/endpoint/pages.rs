@@ -39,6 +39,32 @@ async fn regression_brackets_around_an_operand_led_past_the_endpoint() {
     stack.database.shutdown().await;
 }
 
+/// What a query compared with the value of its key it compared with the suffixed key under which DynamoDB holds it.
+#[tokio::test]
+async fn regression_a_value_that_a_query_uses_twice_was_the_suffixed_key_in_both_places() {
+    let stack = Stack::start().await;
+    let key = "user#~7";
+    let mut item = item(key, key);
+    item["holder"] = json!({ "S": key });
+    let (status, answer) = stack.ask("PutItem", json!({ "TableName": MAIN, "Item": item })).await;
+    assert_eq!(status, 200, "{answer}");
+    for (condition, filter, count) in [
+        ("pk = :p AND sk = :p", None, 1),
+        (":p = sk AND :p = (pk)", None, 1),
+        ("pk = :p", Some("holder = :p"), 1),
+        ("pk = :p", Some("holder <> :p"), 0),
+        ("pk = :p", Some("attribute_exists(holder)"), 1),
+    ] {
+        let mut body = query(condition, &json!({ "S": key }));
+        body["FilterExpression"] = json!(filter);
+        let (status, answer) = stack.ask("Query", body).await;
+        // Whether it takes such brackets is DynamoDB's to say.
+        let is_refused = condition.contains('(') && status == 400;
+        assert!(is_refused || answer["Count"] == count, "{condition}, {filter:?}: {answer}");
+    }
+    stack.database.shutdown().await;
+}
+
 /// The next page began where a key with a suffix would lie without it.
 #[tokio::test]
 async fn regression_pages_could_not_go_on_behind_a_key_with_a_suffix() {

@@ -1,7 +1,10 @@
 //! Requests on single items of keys of several shards, and of keys that are being resharded.
 
+use std::collections::HashMap;
+
+use aws_sdk_dynamodb::types::AttributeValue;
 use dynashard_core::{CollectionMetadata, Generation, Phase};
-use dynashard_keys::{Placement, ShardCount};
+use dynashard_keys::{ItemKey, Placement, ShardCount, ShardId, SortKey};
 use serde_json::{Value, json};
 
 use crate::stack::{MAIN, Stack, item, partition};
@@ -257,4 +260,45 @@ async fn a_batch_finds_items_that_are_still_at_their_old_home() {
     assert_eq!(status, 200, "{answer}");
     assert_eq!(answer["Responses"][MAIN].as_array().map(Vec::len), Some(ITEMS));
     stack.database.shutdown().await;
+}
+
+/// A projection showed no version, by which the item that was read where it lies is known: it was looked for until the time was
+/// over. And a transaction was refused that only reads.
+#[tokio::test]
+async fn regression_a_projected_get_of_an_item_that_cannot_be_moved_found_no_end() {
+    let mut stack = Stack::start().await;
+    // The settings are pinned by the first request.
+    ok(&stack, "GetItem", json!({ "Key": item("key", "0") })).await;
+    let moves = |sk: &String| {
+        let key = ItemKey::new(partition("key"), SortKey::string(sk).expect("a sort key"));
+        Placement::Xxh64.home(&key, count(4)) != Some(ShardId::new(0))
+    };
+    let sk = (0..).map(|n: u32| format!("{n:03}")).find(moves).expect("most of them move");
+    // With the suffix of another shard it is above 400 KB.
+    let own = ["pk", "key", "sk", &sk, "a", "b", "1", "_ds_v"].map(str::len).iter().sum::<usize>();
+    let version = 2;
+    let large = "x".repeat(400 * 1_024 - own - version);
+    let mut stored = text_item([("pk", "key"), ("sk", &sk), ("a", &large), ("b", "1")]);
+    stored.insert("_ds_v".to_owned(), AttributeValue::N("7".to_owned()));
+    let plain = stack.plain().await;
+    let put = plain.put_item().table_name(MAIN).set_item(Some(stored)).send().await;
+    put.expect("it is not too large");
+    list(&stack, "key", 4, Phase::Move { from: count(1), to: count(4) }).await;
+    stack.restart();
+    let found = ok(&stack, "GetItem", json!({ "Key": item("key", &sk) })).await;
+    assert_eq!(found["Item"]["b"], json!({ "S": "1" }), "it could not be moved");
+    let get = json!({ "Key": item("key", &sk), "ProjectionExpression": "b" });
+    let found = ok(&stack, "GetItem", get.clone()).await;
+    assert_eq!(found["Item"], json!({ "b": { "S": "1" } }));
+    let mut get = get;
+    get["TableName"] = json!(MAIN);
+    let body = json!({ "TransactItems": [{ "Get": get }] });
+    let (status, found) = stack.ask("TransactGetItems", body).await;
+    assert_eq!((status, &found["Responses"][0]["Item"]["b"]["S"]), (200, &json!("1")), "{found}");
+    stack.database.shutdown().await;
+}
+
+fn text_item<const N: usize>(members: [(&str, &str); N]) -> HashMap<String, AttributeValue> {
+    let members = members.into_iter();
+    members.map(|(name, value)| (name.to_owned(), AttributeValue::S(value.to_owned()))).collect()
 }

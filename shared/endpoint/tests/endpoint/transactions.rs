@@ -200,6 +200,26 @@ async fn regression_an_unknown_member_of_an_action_replaced_its_condition() {
     stack.database.shutdown().await;
 }
 
+/// The guard took the place of the expression that DynamoDB requires.
+#[tokio::test]
+async fn regression_an_action_without_its_expression_was_carried_out() {
+    let stack = Stack::start().await;
+    for (form, member) in [
+        ("ConditionCheck", "conditionCheck.conditionExpression"),
+        ("Update", "update.updateExpression"),
+    ] {
+        let action = json!({ form: { "TableName": MAIN, "Key": item("a", "2") } });
+        let body = json!({ "TransactItems": [put("1"), action] });
+        let (status, answer) = stack.ask("TransactWriteItems", body).await;
+        let message = answer["message"].as_str().unwrap_or_default();
+        let is_named = message.contains(&format!("'transactItems.2.member.{member}'"));
+        assert!(status == 400 && is_named, "{answer}");
+    }
+    let (_, answer) = stack.ask("Scan", json!({ "TableName": MAIN })).await;
+    assert_eq!(answer["Count"], 0, "{answer}");
+    stack.database.shutdown().await;
+}
+
 #[tokio::test]
 async fn items_of_a_key_of_several_shards_are_served_where_they_lie() {
     let mut stack = Stack::start().await;

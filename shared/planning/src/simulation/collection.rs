@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use dynashard_core::{
     Access, Cause, CollectionMetadata, CountChange, Evidence, Extent, HistoryEntry, MOVER_PART,
-    Phase, ScalingMode, Settings, Throttle, Waits, decide, decide_merge, decide_shrink,
+    Phase, ScalingMode, Settings, Throttle, Waits, decide, decide_merges, decide_shrink,
     is_merge_due,
 };
 use dynashard_keys::{PartitionKey, Placement, ShardCount, ShardId};
@@ -323,10 +323,9 @@ impl<'a> Collection<'a> {
 
     /// Has an older epoch get the count of its neighbour.
     fn merge(&mut self, second: u32) {
-        let merge = decide_merge(&self.metadata, self.past.few(), self.settings);
-        let Some((at, decision)) = merge.filter(|(at, _)| self.past.is_soon_moved(*at)) else {
-            return;
-        };
+        let merges = decide_merges(&self.metadata, self.past.few(), self.settings);
+        let merge = merges.into_iter().find(|(at, _)| self.past.is_soon_moved(*at));
+        let Some((at, decision)) = merge else { return };
         if let CountChange::Grow(to) | CountChange::Shrink(to) = decision.action {
             self.begin(second, &Extent::Older(at), to);
         }

@@ -33,19 +33,19 @@ pub struct Rebalancer {
 pub struct Slice {
     /// How it ended.
     pub advance: Result<Advance, Error>,
-    /// How far it has brought the reshard that it found, if items are moved in that.
+    /// How far it has brought the change that it found.
     pub reshard: Option<ReshardSlice>,
 }
 
-/// How far a reshard is after one call, as it saw it last.
+/// How far a change is after one call, as it saw it last.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReshardSlice {
     /// Items that this call has moved.
     pub items_moved: u64,
-    /// For how many seconds the reshard has been running.
+    /// For how many seconds it has been running, or, once it has closed, been cleared up.
     pub age_secs: u64,
-    /// How far it is.
-    pub progress: Progress,
+    /// How far it is, while items are moved in it.
+    pub progress: Option<Progress>,
     /// The items that cannot be moved, as the job has them ([`Job::unmovable`]).
     pub unmovable: BTreeMap<(ShardId, SortKey), String>,
 }

@@ -11,7 +11,7 @@ use crate::decide::turn::{Share, Worker};
 use crate::decide::work::Work;
 use crate::model::error::{Code, Error};
 use crate::model::lease::Moment;
-use crate::model::metadata::CollectionMetadata;
+use crate::model::metadata::{CollectionMetadata, Phase};
 use crate::model::reshard::{Job, MAX_UNMOVABLE, ServerTime, Waits};
 use crate::model::settings::Settings;
 use crate::usecases::rebalance::paced_requests::Stopped;
@@ -71,14 +71,20 @@ impl SliceState {
         self.looked = (server, now);
     }
 
-    /// Takes note of how far the reshard is, if items are moved in what runs.
+    /// Takes note of how far what runs is.
     pub(super) fn finds(&mut self, metadata: &CollectionMetadata, job: &Job, waits: Waits) {
-        let Some(reshard) = metadata.reshard() else { return };
         let now = self.now();
+        let since = match metadata.phase {
+            // It has closed in this call, which tells how long it has run.
+            Phase::Stable if self.reshard.is_some() => return,
+            // What is left is to clear up.
+            Phase::Stable => metadata.last_updated_secs,
+            Phase::Forward { .. } | Phase::Move { .. } => job.started_secs,
+        };
         self.reshard = Some(ReshardSlice {
             items_moved: 0,
-            age_secs: now.0.saturating_sub(job.started_secs),
-            progress: job.progress(&reshard, waits, now),
+            age_secs: now.0.saturating_sub(since),
+            progress: metadata.reshard().map(|reshard| job.progress(&reshard, waits, now)),
             unmovable: job.unmovable.clone(),
         });
     }
