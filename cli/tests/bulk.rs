@@ -563,6 +563,23 @@ async fn regression_a_csv_that_is_none_was_imported() {
     assert_eq!(files.names(), BTreeSet::from(["rows.csv".to_owned()]));
 }
 
+/// The run that went on took them for files of the input.
+#[test]
+fn regression_an_import_wrote_its_own_files_among_those_of_its_input() {
+    let stack = start(&SHORT);
+    let files = Files::new();
+    files.write("rows.jsonl", "{\"pk\":\"a\",\"sk\":\"1\"}\n");
+    let directory = files.text(".");
+    for flag in ["--refused", "--state"] {
+        let ran = import(&stack, &[&directory, "--skip-refused", flag, &files.text("own.jsonl")]);
+        assert_eq!((ran.status, code(&ran).as_str()), (1, "bad_parameter"), "{ran:?}");
+        assert_eq!(files.names(), BTreeSet::from(["rows.jsonl".to_owned()]));
+    }
+    let hidden = files.text(".refused");
+    let ran = import(&stack, &[&directory, "--skip-refused", "--refused", &hidden]);
+    assert_eq!(ran.status, 0, "hidden files are passed over: {ran:?}");
+}
+
 /// It waited for the reader of its list for ever, since the signal was not looked at.
 #[test]
 fn regression_a_command_that_waits_for_a_pipe_could_not_be_interrupted() {

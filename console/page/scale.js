@@ -9,11 +9,13 @@ const ACTIONS = {
 };
 
 export function openScale(pk, { details, allows, isLost }) {
+  // A line break cannot be typed into a field.
+  const typed = /\p{Cc}/u.test(pk) ? JSON.stringify(pk).slice(1, -1) : pk;
   const shown = h("div", { "aria-live": "polite" });
   const count = h("input", { name: "count", type: "number", min: 1, max: details?.max_shards ?? 65536, value: (details?.row?.shards ?? 1) * 2, required: true });
   const confirm = h("input", { name: "confirm", autocomplete: "off", spellcheck: "false", oninput: () => ready() });
   const act = h("button", { type: "button", class: "main", disabled: true, onclick: () => scale() }, "Change");
-  const sure = h("div", { class: "field", hidden: true }, h("label", { for: "confirm-key" }, "To confirm, type the partition key: ", h("code", {}, pk)), confirm);
+  const sure = h("div", { class: "field", hidden: true }, h("label", { for: "confirm-key" }, "To confirm, type the partition key: ", h("code", {}, typed)), confirm);
   confirm.id = "confirm-key";
   let plan = null;
   const dialog = h("dialog", { "aria-labelledby": "scale-title" },
@@ -25,7 +27,7 @@ export function openScale(pk, { details, allows, isLost }) {
   count.addEventListener("input", () => { plan = null; sure.hidden = true; ready(); fill(shown); });
   dialog.addEventListener("close", () => dialog.remove());
 
-  const ready = () => { act.disabled = !plan || confirm.value !== pk || isLost(); };
+  const ready = () => { act.disabled = !plan || confirm.value !== typed || isLost(); };
 
   async function look() {
     const asked = count.value;
@@ -51,7 +53,7 @@ export function openScale(pk, { details, allows, isLost }) {
   async function scale() {
     act.disabled = true;
     try {
-      await post("/api/scale", { pk, number_of_shards: plan.to, confirm: confirm.value });
+      await post("/api/scale", { pk, number_of_shards: plan.to, confirm: pk });
       plan = null;
       sure.hidden = true;
       confirm.value = "";

@@ -13,7 +13,7 @@ use dynashard_aws_operator::{
 };
 use dynashard_core::{
     Code, Deadline, Directory, Error, GrowKeys, Pinned, Reader, ScalingMode, ScalingPolicy,
-    Settings, TableSchema, Waits, Writer,
+    Settings, StackPolicy, TableSchema, Waits, Writer,
 };
 use dynashard_keys::{Placement, Separator, ShardCount};
 
@@ -70,9 +70,9 @@ struct ParameterArgs {
     /// Use this `Separator` instead of the pinned one.
     #[arg(long, value_name = "TEXT", conflicts_with = "stack_name")]
     separator: Option<Separator>,
-    /// The parameter `Placement`: `scale` gives it to a collection that was never changed.
-    #[arg(long, value_name = "NAME", default_value_t = Placement::default(), conflicts_with = "stack_name")]
-    placement: Placement,
+    /// Use this `Placement` instead of the stack's: `scale` gives it for good to a collection that was never changed.
+    #[arg(long, value_name = "NAME", conflicts_with = "stack_name")]
+    placement: Option<Placement>,
     /// Use this `LeaseSecs` instead of the pinned one.
     #[arg(long, value_name = "SECS", conflicts_with = "stack_name", value_parser = clap::value_parser!(u64).range(1..=60))]
     lease_secs: Option<u64>,
@@ -82,9 +82,9 @@ struct ParameterArgs {
     /// The parameter `GrowKeys`. Without it `import` lets no collection grow, and `scale` changes what the stack lets grow.
     #[arg(long, value_name = "PATTERNS", conflicts_with = "stack_name")]
     grow_keys: Option<GrowKeys>,
-    /// The parameter `MaxShards`.
-    #[arg(long, value_name = "N", default_value = "256", conflicts_with = "stack_name")]
-    max_shards: NonZeroU32,
+    /// Use this `MaxShards` instead of the stack's.
+    #[arg(long, value_name = "N", conflicts_with = "stack_name")]
+    max_shards: Option<NonZeroU32>,
 }
 
 /// Where the tables are, and the stack that they were found by.
@@ -130,7 +130,8 @@ impl ConnectArgs {
             place.settings.schema = place.described().await?;
             let directory = place.directory(place.settings.clone());
             if let Some(pinned) = directory.pinned().read(deadline(&directory)).await? {
-                self.parameters.complete(&mut place.settings, &pinned);
+                let policy = directory.pinned().policy(deadline(&directory)).await?;
+                self.parameters.complete(&mut place.settings, &pinned, policy);
             }
         }
         Ok(Connection {
@@ -256,18 +257,21 @@ impl ParameterArgs {
         let separator = separator.unwrap_or_default();
         Ok(Settings {
             schema: TableSchema { separator, ..TableSchema::default() },
-            placement: *placement,
+            placement: placement.unwrap_or_default(),
             lease_term: lease_secs.map_or(defaults.lease_term, Duration::from_secs),
             request_lifetime: request_lifetime_secs
                 .map_or(defaults.request_lifetime, Duration::from_secs),
             grow_keys: grow_keys.clone().unwrap_or_default(),
-            max_shards: ShardCount::new(max_shards.get()).map_err(dynashard_core::Error::from)?,
+            max_shards: match max_shards {
+                Some(most) => ShardCount::new(most.get()).map_err(dynashard_core::Error::from)?,
+                None => defaults.max_shards,
+            },
             ..defaults
         })
     }
 
-    /// Takes from what is pinned whatever the flags leave out.
-    fn complete(&self, settings: &mut Settings, pinned: &Pinned) {
+    /// Takes from what is pinned, and from what the stack decides by, whatever the flags leave out.
+    fn complete(&self, settings: &mut Settings, pinned: &Pinned, policy: Option<StackPolicy>) {
         if self.separator.is_none() {
             settings.schema.separator = pinned.schema.separator;
         }
@@ -276,6 +280,19 @@ impl ParameterArgs {
         }
         if self.request_lifetime_secs.is_none() {
             settings.request_lifetime = pinned.request_lifetime.accepted;
+        }
+        let Some(policy) = policy else { return };
+        let of_flags = settings.clone();
+        *settings = policy.applied_to(of_flags.clone());
+        if self.placement.is_some() {
+            settings.placement = of_flags.placement;
+        }
+        if self.max_shards.is_some() {
+            settings.max_shards = of_flags.max_shards;
+        }
+        // A key that the stack leaves alone may have writers that would not find its other shards.
+        if self.grow_keys.is_some() {
+            settings.grow_keys = of_flags.grow_keys;
         }
     }
 }
@@ -356,13 +373,8 @@ impl Connection {
             tokio::time::sleep(LOOK_EVERY).await;
         };
         let mut connection = self.clone();
-        connection.flags.complete(&mut connection.place.settings, &pinned);
-        if self.flags.grow_keys.is_none()
-            && let Some(policy) = directory.pinned().policy(deadline(&directory)).await?
-        {
-            // A key that the stack leaves alone may have writers that would not find its other shards.
-            connection.place.settings.grow_keys = policy.grow_keys;
-        }
+        let policy = directory.pinned().policy(deadline(&directory)).await?;
+        connection.flags.complete(&mut connection.place.settings, &pinned, policy);
         Ok(PinnedConnection(connection))
     }
 
@@ -481,6 +493,46 @@ mod tests {
             }
         }
         parameters
+    }
+
+    /// A key of a stack whose placement is `jump` got `xxh64` for good.
+    #[test]
+    fn regression_flags_that_were_left_out_had_their_defaults_and_not_what_the_stack_decides_by() {
+        let shards = |n| ShardCount::new(n).expect("a count");
+        let decides = Settings {
+            placement: Placement::Jump,
+            max_shards: shards(16),
+            grow_keys: "EVENT#*".parse().expect("patterns"),
+            ..Settings::default()
+        };
+        let settled = |flags: ParameterArgs| {
+            let mut settings = flags.settings().expect("settings");
+            let pinned = Pinned::of(&Settings::default());
+            flags.complete(&mut settings, &pinned, Some(StackPolicy::of(&decides)));
+            settings
+        };
+        let nothing = ParameterArgs {
+            separator: None,
+            placement: None,
+            lease_secs: None,
+            request_lifetime_secs: None,
+            grow_keys: None,
+            max_shards: None,
+        };
+        assert_eq!(settled(nothing.clone()), decides);
+        let given = ParameterArgs {
+            placement: Some(Placement::Random),
+            max_shards: NonZeroU32::new(64),
+            grow_keys: Some(GrowKeys::default()),
+            ..nothing
+        };
+        let expected = Settings {
+            placement: Placement::Random,
+            max_shards: shards(64),
+            grow_keys: GrowKeys::default(),
+            ..decides.clone()
+        };
+        assert_eq!(settled(given), expected);
     }
 
     #[test]

@@ -70,6 +70,26 @@ impl Failure {
         Self { code: "connection_failed", detail }
     }
 
+    /// What the core calls internal. Where it is that AWS has refused a request, whose code comes first in what it said, an operator
+    /// can do something about it.
+    fn of_refusal(detail: String) -> Self {
+        const REMEDIES: [(&str, &str); 8] = [
+            ("AccessDenied", "give the credentials the permissions of docs/SECURITY.md"),
+            ("ExpiredToken", RENEW),
+            ("IncompleteSignature", RENEW),
+            ("InvalidClientTokenId", RENEW),
+            ("InvalidSignature", RENEW),
+            ("MissingAuthenticationToken", RENEW),
+            ("UnrecognizedClient", RENEW),
+            ("ResourceNotFound", "check the names of the tables, and the region"),
+        ];
+        const RENEW: &str = "renew the credentials";
+        match REMEDIES.iter().find(|(code, _)| detail.starts_with(code)) {
+            Some((_, remedy)) => Self::connection(format!("{detail}; {remedy}")),
+            None => Self { code: Code::Internal.as_str(), detail },
+        }
+    }
+
     /// The arguments contradict each other, or ask for what must not be.
     fn bad_argument(detail: impl Into<String>) -> Self {
         Self { code: "bad_parameter", detail: detail.into() }
@@ -128,12 +148,11 @@ fn ended(
 
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
-        let mut detail = error.message().to_owned();
-        if error.code() == Code::Internal {
-            detail
-                .push_str("; check the names of the tables and the permissions of the credentials");
+        let detail = error.message().to_owned();
+        match error.code() {
+            Code::Internal => Self::of_refusal(detail),
+            code => Self { code: code.as_str(), detail },
         }
-        Self { code: error.code().as_str(), detail }
     }
 }
 

@@ -180,6 +180,11 @@ pub(super) fn printable(text: &str) -> Cow<'_, str> {
     text.chars().map(written_out).collect::<String>().into()
 }
 
+/// A key, or another's words, as a part of a line: none begins a line of its own.
+pub(super) fn in_line(text: &str) -> String {
+    printable(text).replace('\n', "\\n")
+}
+
 /// A line on the terminal that shows the progress of a command. Where stderr is not a terminal it shows
 /// nothing.
 #[derive(Debug)]

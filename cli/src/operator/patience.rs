@@ -98,10 +98,7 @@ fn failure(error: StoreError) -> Failure {
         }
         StoreError::Corrupt(why) => of(Code::CorruptData, why),
         StoreError::Rejected(why) => of(Code::RequestRejected, why),
-        StoreError::Misconfigured(why) => of(
-            Code::Internal,
-            format!("{why}; check the names of the tables and the permissions of the credentials"),
-        ),
+        StoreError::Misconfigured(why) => Failure::of_refusal(why),
     }
 }
 
@@ -114,6 +111,21 @@ mod tests {
     fn regression_an_item_that_dynamodb_rejects_was_an_internal_error() {
         let code = |error| failure(error).code;
         assert_eq!(code(StoreError::Rejected("too large".to_owned())), "request_rejected");
-        assert_eq!(code(StoreError::Misconfigured("no table".to_owned())), "internal");
+    }
+
+    /// All of them were internal errors, and to be mended by permissions.
+    #[test]
+    fn regression_credentials_that_had_expired_were_told_of_as_missing_permissions() {
+        for (why, code, remedy) in [
+            ("ExpiredTokenException: The security token is expired", "connection_failed", "renew"),
+            ("AccessDeniedException: User is not authorized", "connection_failed", "permissions"),
+            ("ResourceNotFoundException: no such table", "connection_failed", "names"),
+            ("a task panicked", "internal", ""),
+        ] {
+            let failure = failure(StoreError::Misconfigured(why.to_owned()));
+            assert_eq!(failure.code, code, "{why}");
+            let added = failure.detail.strip_prefix(why).expect("what was said comes first");
+            assert!(added.contains(remedy) && added.is_empty() == remedy.is_empty(), "{added}");
+        }
     }
 }

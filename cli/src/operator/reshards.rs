@@ -15,7 +15,7 @@ use dynashard_keys::PartitionKey;
 use serde::Serialize;
 
 use super::connect::{ConnectArgs, Connection, deadline};
-use super::output::{Form, Output};
+use super::output::{Form, Output, in_line};
 use super::{Failure, ended, partition_key, until_interrupted};
 use crate::numbers::float;
 use crate::streams;
@@ -393,7 +393,7 @@ impl View {
     /// A change in two lines, for people.
     pub(super) fn text(&self, change: &RunningChange) -> String {
         let RunningChange { metadata, job, waits_until, now } = change;
-        let (pk, waits) = (&metadata.partition, self.waits);
+        let (pk, waits) = (in_line(metadata.partition.as_str()), self.waits);
         let mut parts = Vec::new();
         let since = now.0.saturating_sub(job.started_secs);
         let progress = metadata.reshard().map(|reshard| job.progress(&reshard, waits, *now));

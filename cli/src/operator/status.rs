@@ -5,13 +5,13 @@ use std::process::ExitCode;
 
 use dynashard_api::view::DecisionView;
 use dynashard_core::ports::List;
-use dynashard_core::{DecisionRecord, Directory, Pinned, Reader, Scaler};
+use dynashard_core::{Code, DecisionRecord, Directory, Error, Kind, Pinned, Reader, Scaler};
 use dynashard_keys::PartitionKey;
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use serde::Serialize;
 
 use super::connect::{ConnectArgs, Connection, deadline};
-use super::output::{Form, Output};
+use super::output::{Form, Output, in_line};
 use super::patience::ask_patiently;
 use super::reshards::{ChangeJson, View, running, time_of_day};
 use super::{Failure, ended, until_interrupted};
@@ -67,6 +67,9 @@ struct Status<'a> {
     reshards: Vec<ChangeJson<'a>>,
     /// Of the last hour, the newest first.
     decisions: Vec<DecisionView<'a>>,
+    /// What cannot be read, each with its fault.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    damaged: Vec<String>,
 }
 
 #[derive(Serialize)]
@@ -95,11 +98,13 @@ async fn status(args: &StatusArgs, output: &mut Output) -> Result<(), Failure> {
     let connection = args.connect.connect().await?;
     let directory = connection.directory();
     let pinned = directory.pinned().read(deadline(&directory)).await?;
-    let sharded = sharded(&connection.reader()).await?;
+    let mut damaged = Vec::new();
+    let sharded = sharded(&connection.reader(), &mut damaged).await?;
     let scaler = Scaler::new(connection.directory());
     let changes = running(&scaler, None).await?;
     let now_secs = directory.now().epoch_secs();
-    let decisions = decisions(&directory, now_secs.saturating_sub(RECENT_SECS)).await?;
+    let since_secs = now_secs.saturating_sub(RECENT_SECS);
+    let decisions = decisions(&directory, since_secs, &mut damaged).await?;
     let view = View::of(&connection).await;
     let settings = pinned.as_ref().map(Settings::of);
     output.text(headline(&connection, settings.as_ref()));
@@ -121,7 +126,8 @@ async fn status(args: &StatusArgs, output: &mut Output) -> Result<(), Failure> {
         let to = to.map(|to| format!(" > {to}")).unwrap_or_default();
         let at = time_of_day(*last_secs);
         output.text(format_args!(
-            "  {at} UTC {partition} {action} {from}{to} ({diagnosis}, {outcome})"
+            "  {at} UTC {} {action} {from}{to} ({diagnosis}, {outcome})",
+            in_line(partition.as_str())
         ));
     }
     output.text(match (changes.is_empty(), decisions.is_empty()) {
@@ -137,8 +143,17 @@ async fn status(args: &StatusArgs, output: &mut Output) -> Result<(), Failure> {
         sharded,
         reshards: changes.iter().map(|change| view.json(change)).collect(),
         decisions: decisions.iter().map(|(of, record)| DecisionView::new(of, record)).collect(),
+        damaged: damaged.clone(),
     });
-    Ok(())
+    match &damaged[..] {
+        [] => Ok(()),
+        [fault, others @ ..] => {
+            for fault in others {
+                note!("dynashard: passed over: {fault}");
+            }
+            Err(Error::new(Code::CorruptData, fault).into())
+        }
+    }
 }
 
 impl Settings {
@@ -182,7 +197,8 @@ impl Sharded {
         if *collections == 0 {
             return "sharded    no collection has more shards than its floor".to_owned();
         }
-        let named = largest.iter().map(|one| format!("{} {}", one.pk, one.number_of_shards));
+        let named =
+            largest.iter().map(|one| format!("{} {}", in_line(&one.pk), one.number_of_shards));
         let named = named.collect::<Vec<_>>().join(", ");
         let more = if largest.len() < *collections { ", ..." } else { "" };
         let are = if *collections == 1 { "collection" } else { "collections" };
@@ -191,7 +207,7 @@ impl Sharded {
 }
 
 /// The collections that have grown, or are changing.
-async fn sharded(reader: &Reader) -> Result<Sharded, Failure> {
+async fn sharded(reader: &Reader, damaged: &mut Vec<String>) -> Result<Sharded, Failure> {
     let directory = reader.directory();
     let mut partitions = BTreeSet::new();
     for list in [List::Grown, List::Resharding] {
@@ -201,6 +217,7 @@ async fn sharded(reader: &Reader) -> Result<Sharded, Failure> {
                 directory.records().list(list, after.as_deref(), deadline(directory)).await
             };
             let page = ask_patiently(page).await?;
+            damaged.extend(page.damaged);
             partitions.extend(page.entries.into_iter().map(|listed| listed.partition));
             after = page.next;
             if after.is_none() {
@@ -209,13 +226,24 @@ async fn sharded(reader: &Reader) -> Result<Sharded, Failure> {
         }
     }
     let looks = partitions.iter().take(LOOKED_AT).map(|partition| async move {
-        let (metadata, _) = reader.collection(partition, deadline(directory)).await?;
-        let (pk, number_of_shards) =
-            (partition.as_str().to_owned(), metadata.number_of_shards.get());
-        Ok::<_, Failure>(Collection { pk, number_of_shards })
+        match reader.collection(partition, deadline(directory)).await {
+            Ok((metadata, _)) => {
+                let number_of_shards = metadata.number_of_shards.get();
+                Ok(Ok(Collection { pk: partition.as_str().to_owned(), number_of_shards }))
+            }
+            // It must not hide the others.
+            Err(error) if error.kind() == Kind::Data => Ok(Err(error.message().to_owned())),
+            Err(error) => Err(Failure::from(error)),
+        }
     });
     let looks = stream::iter(looks.collect::<Vec<_>>()).buffer_unordered(SIDE_BY_SIDE);
-    let mut largest = looks.try_collect::<Vec<_>>().await?;
+    let mut largest = Vec::new();
+    for looked in looks.try_collect::<Vec<_>>().await? {
+        match looked {
+            Ok(collection) => largest.push(collection),
+            Err(fault) => damaged.push(fault),
+        }
+    }
     largest.sort_by(|one, other| {
         (other.number_of_shards, &one.pk).cmp(&(one.number_of_shards, &other.pk))
     });
@@ -227,6 +255,7 @@ async fn sharded(reader: &Reader) -> Result<Sharded, Failure> {
 async fn decisions(
     directory: &Directory,
     since_secs: u64,
+    damaged: &mut Vec<String>,
 ) -> Result<Vec<(PartitionKey, DecisionRecord)>, Failure> {
     let mut found = Vec::new();
     let mut after = None::<String>;
@@ -236,6 +265,7 @@ async fn decisions(
             records.list(List::Decisions, after.as_deref(), deadline(directory)).await
         };
         let page = ask_patiently(page).await?;
+        damaged.extend(page.damaged);
         for listed in page.entries {
             let records = listed.decisions.unwrap_or_default().records.into_iter();
             let recent = records.filter(|record| record.last_secs >= since_secs);

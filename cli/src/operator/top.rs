@@ -12,7 +12,7 @@ use dynashard_planning::figure::number;
 use serde::Serialize;
 
 use super::connect::ConnectArgs;
-use super::output::{Form, Output};
+use super::output::{Form, Output, in_line};
 use super::patience::patiently;
 use super::{Failure, ended, until_interrupted};
 
@@ -150,7 +150,11 @@ fn show(report: &KeyReport, separator: Option<Separator>, args: &TopArgs, output
             continue;
         }
         output.text(format_args!("most {list} in the last {} min:", args.minutes));
-        let width = keys.iter().map(|key| key.partition.chars().count()).max().unwrap_or_default();
+        let width = keys
+            .iter()
+            .map(|key| in_line(&key.partition).chars().count())
+            .max()
+            .unwrap_or_default();
         for (rank, key) in (1..).zip(keys) {
             output.json(&KeyJson::of(list, rank, key, *sum, separator));
             output.text(line(rank, key, *sum, width));
@@ -186,11 +190,11 @@ impl<'a> KeyJson<'a> {
 fn line(rank: usize, key: &RankedKey, sum: f64, width: usize) -> String {
     let percent = |part: f64, whole: f64| number((share(part, whole) * 100.0).round());
     let hottest = key.hottest.as_ref().map(|(sort, count)| {
-        format!(", {} % of it at sort key {sort}", percent(*count, key.count))
+        format!(", {} % of it at sort key {}", percent(*count, key.count), in_line(sort))
     });
     format!(
         "{rank:>3}  {:width$}  {:>9}  {:>3} %{}",
-        key.partition,
+        in_line(&key.partition),
         number(key.count),
         percent(key.count, sum),
         hottest.unwrap_or_default()
@@ -211,6 +215,8 @@ mod tests {
         let key = RankedKey { partition: "EWR#~2".to_owned(), count: 100.0, hottest };
         let text = line(1, &key, 400.0, 8);
         assert_eq!(text, "  1  EWR#~2          100   25 %, 75 % of it at sort key 1");
+        let forged = RankedKey { partition: "x\n  1  EWR".to_owned(), ..key.clone() };
+        assert_eq!(line(1, &forged, 400.0, 8).lines().count(), 1, "a key begins no line");
         let json = KeyJson::of("throttled", 1, &key, 400.0, Some(Separator::default()));
         assert_eq!((json.pk.as_deref(), json.shard), (Some("EWR"), Some(2)));
         assert_eq!(KeyJson::of("throttled", 1, &key, 0.0, None).pk, None);

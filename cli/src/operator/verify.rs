@@ -13,7 +13,7 @@ use dynashard_keys::PartitionKey;
 use serde::Serialize;
 
 use super::connect::{ConnectArgs, deadline};
-use super::output::{Activity, Form, Output};
+use super::output::{Activity, Form, Output, in_line};
 use super::{Failure, INTERRUPTED, PATIENCE, partition_key, until_interrupted};
 
 /// Findings of each kind that are shown to people.
@@ -227,7 +227,8 @@ fn print(
 ) {
     let metadata = &verification.metadata;
     output.text(format_args!(
-        "{partition}: {} items in {} shards, {}, {}, generation {}, digest {}",
+        "{}: {} items in {} shards, {}, {}, generation {}, digest {}",
+        in_line(partition.as_str()),
         verification.items,
         metadata.number_of_shards,
         metadata.placement,

@@ -290,6 +290,31 @@ fn a_running_change_is_shown_paused_resumed_and_canceled() {
     assert_eq!(verified.status, 0, "{verified:?}");
 }
 
+/// One record that somebody had damaged hid all the others, just when an alarm on damage asks for a look.
+#[tokio::test(flavor = "multi_thread")]
+async fn regression_one_damaged_collection_hid_the_status_of_the_stack() {
+    let stack = LocalStack::start(&SHORT);
+    for key in ["EWR", "JFK"] {
+        collection(&stack, key, 1, 10);
+        let grown = on(&stack, &["scale", "--pk", key, "--shards", "2", "--json"]);
+        assert_eq!(grown.status, 0, "{grown:?}");
+    }
+    let client = connect_local(&stack.dynamodb, ServerClock::default()).await;
+    let damaged = client
+        .update_item()
+        .table_name("MetadataTable")
+        .key("pk", AttributeValue::S("EWR".to_owned()))
+        .update_expression("SET number_of_shards = :n")
+        .expression_attribute_values(":n", AttributeValue::S("two".to_owned()));
+    damaged.send().await.expect("an edit by hand");
+    let shown = on(&stack, &["status"]);
+    assert!(shown.stdout.contains("sharded    2 collections: JFK 2"), "{shown:?}");
+    assert!(shown.status == 1 && shown.stderr.contains("corrupt_data"), "{shown:?}");
+    let shown = on(&stack, &["status", "--json"]);
+    let document = shown.lines()[0].clone();
+    assert_eq!(document["damaged"].as_array().map(Vec::len), Some(1), "{document}");
+}
+
 #[test]
 fn the_hottest_keys_of_a_table_are_shown_whoever_it_belongs_to() {
     let limits = ["--partition-wcu", "20", "--burst-secs", "1", "--set", "ScalingMode=off"];

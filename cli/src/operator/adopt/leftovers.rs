@@ -67,6 +67,7 @@ impl Leftovers {
 
     /// A line for each thing that was looked at. By `flags` other commands find the tables.
     pub(super) fn checks(&self, table: &str, flags: &str) -> Vec<Check> {
+        let verify = format!("`dynashard verify{flags} --all`");
         let repair = format!("`dynashard verify{flags} --all --repair`");
         let such_as = |tally: &Tally| {
             let key = |Example { pk, sk }: &Example| format!(", such as {pk:?} {sk:?}");
@@ -88,7 +89,10 @@ impl Leftovers {
                 "other_shards",
                 &self.other_shards,
                 "items in other shards than the first",
-                &format!("bring their collections to one shard; if they have one, run {repair}"),
+                &format!(
+                    "bring their collections to one shard; if they have one, look at what {verify} finds, and have it repaired \
+                     with --repair misplaced"
+                ),
                 Status::Problem,
             ),
             line(

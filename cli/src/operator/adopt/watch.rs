@@ -18,7 +18,7 @@ use futures_util::{StreamExt, stream};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::super::output::{Activity, Output, printable};
+use super::super::output::{Activity, Output, in_line};
 use super::super::patience::Patience;
 use super::super::{Failure, shell, until_interrupted};
 use super::{AdoptArgs, Found, PROBLEMS_FOUND};
@@ -142,7 +142,7 @@ impl Seen {
         }
         output.event("around", &around);
         let Around { pk, sk, why } = around;
-        output.text(format!("around    {} {}: {why}", printable(&pk), printable(&sk)));
+        output.text(format!("around    {} {}: {why}", in_line(&pk), in_line(&sk)));
     }
 }
 

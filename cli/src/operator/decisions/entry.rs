@@ -6,7 +6,7 @@ use dynashard_keys::PartitionKey;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
-use crate::operator::output::printable;
+use crate::operator::output::in_line;
 
 /// One decision, and the collection that it is about.
 #[derive(Debug, Clone, PartialEq)]
@@ -53,7 +53,7 @@ impl Entry {
             why(&self.record),
         ];
         // Keys may hold any characters, and each entry is one line.
-        cells.map(|text| printable(&text).replace('\n', "\\n"))
+        cells.map(|text| in_line(&text))
     }
 }
 

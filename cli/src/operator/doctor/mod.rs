@@ -50,7 +50,7 @@ RequestLifetimeSecs. DynamoDB refuses requests whose signatures are too old: in 
 minutes, in others after 15. The command reads an item that nobody has, signed up to 31 minutes ago,
 and reports which ages are refused. The error names an age, too, and the longer of the two counts.
 RequestLifetimeSecs is that and a minute. Where runs on several days say that less than 960 will do,
-deploy it together with RequestLifetimeVerified=yes. If an answer is lost, the measurement is
+run the `dynashard settings` that the report names. If an answer is lost, the measurement is
 incomplete, and nothing below 960 is recommended.
 
 Each line says what was seen and, if need be, what to do:

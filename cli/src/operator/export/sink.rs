@@ -120,7 +120,9 @@ pub(super) fn name(path: &Path) -> String {
 pub(super) const OUTPUT_FAILED: &str = "output_failed";
 
 pub(super) fn failed(path: &Path, error: &io::Error) -> Failure {
-    let code = if error.kind() == io::ErrorKind::BrokenPipe { UNREAD } else { OUTPUT_FAILED };
+    // Whoever reads stdout may have what it wants. Of another pipe nobody knows that.
+    let is_unread = error.kind() == io::ErrorKind::BrokenPipe && is_stdout(path);
+    let code = if is_unread { UNREAD } else { OUTPUT_FAILED };
     Failure { code, detail: format!("{} cannot be written: {error}", name(path)) }
 }
 
@@ -170,6 +172,14 @@ mod tests {
         let mut sink = Sink::create(path, None).expect("it opens");
         sink.write_all(b"items").expect("it writes");
         sink.finish(true).expect("it ends");
+    }
+
+    /// An encrypting program had ended at a full disk, and the export into its pipe ended as one that is complete.
+    #[test]
+    fn regression_a_pipe_that_nobody_reads_any_more_passed_for_a_complete_export() {
+        let broken = io::Error::from(io::ErrorKind::BrokenPipe);
+        assert_eq!(failed(Path::new("-"), &broken).code, UNREAD, "`head` has its lines");
+        assert_eq!(failed(Path::new("pipe"), &broken).code, OUTPUT_FAILED);
     }
 
     /// Two exports to one file wrote into each other, and the first called it complete.

@@ -240,6 +240,8 @@ impl<'r, 'a> Loader<'r, 'a> {
                 return Err(Error::new(error.code(), why).into());
             }
             Fate::Failed(error) => {
+                // Nothing was written for it: whoever goes on sends it as any other.
+                self.state.position.read(row.number, row.in_doubt.is_some());
                 let Failure { code, detail } = error.into();
                 let (key, place) = (row.item.key(), self.source.place(row.number));
                 let place = place.file.zip(place.line);

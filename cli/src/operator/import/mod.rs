@@ -134,7 +134,9 @@ impl Run<'_> {
             }
             // The parser sees to it that there is a path without a table.
             (None, path) => {
-                let input = Input::find(path.as_deref().unwrap_or(Path::new("")), args.format)?;
+                let path = path.as_deref().unwrap_or(Path::new(""));
+                self.writes_elsewhere(path)?;
+                let input = Input::find(path, args.format)?;
                 self.spares(&input)?;
                 Found::Files(input)
             }
@@ -172,6 +174,29 @@ impl Run<'_> {
         }
         let state = before.unwrap_or_else(|| State::new(identity));
         Box::pin(self.write(&connection, source, (file, state))).await
+    }
+
+    /// Refuses to write files among those of an input: the run that goes on would take them for some of it.
+    fn writes_elsewhere(&self, input: &Path) -> Result<(), Failure> {
+        let read = [input.to_owned(), input.join("data")];
+        let read = read.iter().filter(|path| path.is_dir()).filter_map(|path| files::id(path));
+        let read = read.collect::<Vec<_>>();
+        let written = [("--refused", &self.args.refused), ("--state", &self.args.state)];
+        for (flag, path) in written {
+            let Some(path) = path else { continue };
+            let is_hidden = path.file_name().is_some_and(|name| name.as_encoded_bytes()[0] == b'.');
+            let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+            let directory = files::id(directory.unwrap_or(Path::new(".")));
+            if !is_hidden && directory.is_some_and(|directory| read.contains(&directory)) {
+                let why = format!(
+                    "{flag} {} would lie among the files of the input, and the next run would read it as one: name another \
+                     directory",
+                    path.display()
+                );
+                return Err(Failure::bad_argument(why));
+            }
+        }
+        Ok(())
     }
 
     /// Says what is left out of an input, and refuses to list rows in place of it.

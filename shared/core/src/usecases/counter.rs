@@ -449,7 +449,15 @@ impl Counter<'_> {
         Ok(())
     }
 
+    /// Once it is closed, or may be, no failure of the rest means that nothing happened.
     async fn delete(&self) -> Result<Deleted, Error> {
+        let is_closed = AtomicBool::new(false);
+        let deleted = self.close_and_delete(&is_closed).await;
+        let is_closed = is_closed.load(Ordering::Relaxed);
+        deleted.map_err(|error| if is_closed { error.of_the_rest() } else { error })
+    }
+
+    async fn close_and_delete(&self, is_closed: &AtomicBool) -> Result<Deleted, Error> {
         let directory = &self.context.directory;
         let mut attempts = directory.attempts(self.deadline);
         let first = first_cell(self.key);
@@ -477,6 +485,7 @@ impl Counter<'_> {
                     }
                 }
             }
+            is_closed.store(true, Ordering::Relaxed);
             // It counts all that there are, and no more are made.
             let cells = Shape::of(&item)?.cells;
             let others = (1..cells).map(|cell| async move {

@@ -81,8 +81,9 @@ struct Traffic {
     unhindered: Vec<(Bucket, Measures)>,
     minutes: Vec<(Bucket, Measures)>,
     ranking: Ranking,
-    /// The sort keys of the last writes, oldest first, at most one in [`KEY_EVERY`], and when each came.
-    written: VecDeque<(Duration, SortKey)>,
+    /// The sort keys of the last writes, oldest first, at most one in [`KEY_EVERY`], and when each came. All clocks count: that of
+    /// a frozen environment may stand, and by what it wrote before it would decide on another epoch than the hot one.
+    written: VecDeque<(Moment, SortKey)>,
     /// The writes that were answered, as far as they are of the sample and in no ledger yet.
     samples: Samples,
     /// How small a sample of them is reported, beyond that of so large a collection.
@@ -281,8 +282,8 @@ impl Meter {
             state.refused.put(hash, now.boot + RESENT_WITHIN);
         }
         let seen = state.seen(&key.partition);
-        if seen.written.back().is_none_or(|(last, _)| now.boot >= *last + KEY_EVERY) {
-            seen.written.push_back((now.boot, key.sort.clone()));
+        if seen.written.back().is_none_or(|(last, _)| now.perhaps_since(*last) >= KEY_EVERY) {
+            seen.written.push_back((now, key.sort.clone()));
             let surplus = seen.written.len().saturating_sub(KEYS_KEPT);
             seen.written.drain(..surplus);
         }
@@ -300,7 +301,7 @@ impl Meter {
     pub(crate) fn written(&self, partition: &PartitionKey, now: Moment) -> Vec<SortKey> {
         let state = self.lock();
         let written = state.collections.peek(partition).map(|seen| &seen.written);
-        let tell = |(at, _): &&(Duration, SortKey)| now.boot < *at + KEYS_TELL;
+        let tell = |(at, _): &&(Moment, SortKey)| now.perhaps_since(*at) < KEYS_TELL;
         written.into_iter().flatten().filter(tell).map(|(_, sort)| sort.clone()).collect()
     }
 

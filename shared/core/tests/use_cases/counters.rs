@@ -254,6 +254,23 @@ fn a_deleted_counter_is_gone_and_the_next_one_begins_anew() {
     add(&world, &writer, -9, UNBOUNDED).expect("it has no bounds any more");
 }
 
+/// Its client was told that nothing was written, and may have let it be: all adds were refused from then on.
+#[test]
+fn regression_a_delete_that_closed_its_counter_and_was_throttled_then_said_that_nothing_happened() {
+    let world = World::new();
+    let writer = world.writer();
+    add(&world, &writer, 7, FLOOR).expect("it is made");
+    grow(&world, &writer, 4);
+    let refused = std::iter::repeat_with(throttle).take(1_000);
+    world.store.script(Operation::Write, [Fault::before(|| ())].into_iter().chain(refused));
+    let began = world.clock.now();
+    let throttled = Deadline::after(began, Duration::from_secs(2));
+    let deadline = Deadline::after(began, Duration::from_secs(20)).if_throttled(throttled);
+    let deleted = block_on(writer.delete_counter(&key("n"), deadline)).expect_err("throttled");
+    assert_eq!(deleted.code(), Code::OutcomeUnknown, "{deleted}");
+    assert_eq!(code(read(&world)), Code::CounterClosing);
+}
+
 /// An add that a cell did not cover asked it again and again, as what it lacked could not be brought, until its time was over.
 #[test]
 fn regression_an_add_to_a_counter_that_is_being_deleted_waited_for_its_deadline() {

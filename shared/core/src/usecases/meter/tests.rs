@@ -421,3 +421,15 @@ fn regression_seconds_of_hours_ago_came_with_the_first_report() {
     let addition = report(&meter, at(now + 100)).expect("a report");
     assert_eq!(all(&addition).writes, 1.0);
 }
+
+/// Lambda froze an environment whose boot clock stood meanwhile. By what it had written before, it decided on an epoch that nobody
+/// writes any more.
+#[test]
+fn regression_a_frozen_environment_took_its_writes_from_before_for_its_last_ones() {
+    let meter = Meter::new(TAKES);
+    meter.answered(&item("before"), false, at(0));
+    let thawed = Moment { boot: at(10).boot, ..at(3_600_000) };
+    assert_eq!(meter.written(&partition(), thawed), []);
+    meter.answered(&item("after"), false, thawed);
+    assert_eq!(meter.written(&partition(), thawed), [item("after").sort]);
+}
