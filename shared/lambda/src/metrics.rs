@@ -187,8 +187,8 @@ names! {
 names! {
     /// What is measured.
     Gauge:
-    /// For how long a reshard that moves items has been running: at the end of each slice and sweep, also of a failed
-    /// one.
+    /// For how long a change of the shard count has been running, or, once it has closed, been cleared up: at the end of
+    /// each slice and sweep, also of a failed one.
     ReshardAge, "`RebalanceFunction`",
         "Nothing, up to `RequestLifetimeSecs` and the time that moving takes. Beyond that, `GET /collection` and the \
          log say what it waits for";

@@ -452,60 +452,9 @@ impl Counter<'_> {
     /// Once it is closed, or may be, no failure of the rest means that nothing happened.
     async fn delete(&self) -> Result<Deleted, Error> {
         let is_closed = AtomicBool::new(false);
-        let deleted = self.close_and_delete(&is_closed).await;
+        let deleted = close_and_delete(self, &is_closed).await;
         let is_closed = is_closed.load(Ordering::Relaxed);
         deleted.map_err(|error| if is_closed { error.of_the_rest() } else { error })
-    }
-
-    async fn close_and_delete(&self, is_closed: &AtomicBool) -> Result<Deleted, Error> {
-        let directory = &self.context.directory;
-        let mut attempts = directory.attempts(self.deadline);
-        let first = first_cell(self.key);
-        let mut consumed_wcu = 0.0;
-        loop {
-            let (item, _) = look_up(directory, &first, self.deadline).await?;
-            self.forget();
-            let Some(mut item) = item else { return Ok(Deleted { consumed_wcu }) };
-            let shape = Shape::of(&item)?;
-            if !shape.is_closing {
-                let close = CellChange {
-                    adds: vec![(CellNumber::Closing, 1)],
-                    equals: vec![(CellNumber::Id, shape.id.into())],
-                    lacks: vec![CellNumber::Closing],
-                    ..CellChange::default()
-                };
-                match self.change(&first, close).await? {
-                    Changed::Done(closed, units) => {
-                        item = closed;
-                        consumed_wcu += units;
-                    }
-                    Changed::Refused(_) => {
-                        attempts.pause(changed()).await?;
-                        continue;
-                    }
-                }
-            }
-            is_closed.store(true, Ordering::Relaxed);
-            // It counts all that there are, and no more are made.
-            let cells = Shape::of(&item)?.cells;
-            let others = (1..cells).map(|cell| async move {
-                let cell = shape.cell(self.key, cell);
-                delete(self.context, &cell, Precondition::None, None, self.deadline).await
-            });
-            let others = fan_out(others.collect()).await?;
-            consumed_wcu += others.iter().map(|deleted| deleted.consumed_wcu).sum::<f64>();
-            let as_seen = Precondition::Version(item.version);
-            match delete(self.context, &first, as_seen, None, self.deadline).await {
-                Ok(deleted) => {
-                    let consumed_wcu = consumed_wcu + deleted.consumed_wcu;
-                    return Ok(Deleted { consumed_wcu });
-                }
-                Err(error) if error.code() == Code::PreconditionFailed => {
-                    attempts.pause(changed()).await?;
-                }
-                Err(error) => return Err(error),
-            }
-        }
     }
 
     /// One guarded write of one cell. If its fate is unknown, one look may prove that it took effect.
@@ -585,6 +534,58 @@ impl Counter<'_> {
         let mut known = self.known.lock();
         if let Some(known) = known.get_mut(self.key) {
             known.lacks = known.lacks.filter(|it| amount != 0 && it.number == room_for(amount));
+        }
+    }
+}
+
+/// Deletes a counter, its first cell at last, and says when it is certainly closed.
+async fn close_and_delete(counter: &Counter<'_>, is_closed: &AtomicBool) -> Result<Deleted, Error> {
+    let directory = &counter.context.directory;
+    let mut attempts = directory.attempts(counter.deadline);
+    let first = first_cell(counter.key);
+    let mut consumed_wcu = 0.0;
+    loop {
+        let (item, _) = look_up(directory, &first, counter.deadline).await?;
+        counter.forget();
+        let Some(mut item) = item else { return Ok(Deleted { consumed_wcu }) };
+        let shape = Shape::of(&item)?;
+        if !shape.is_closing {
+            let close = CellChange {
+                adds: vec![(CellNumber::Closing, 1)],
+                equals: vec![(CellNumber::Id, shape.id.into())],
+                lacks: vec![CellNumber::Closing],
+                ..CellChange::default()
+            };
+            match counter.change(&first, close).await? {
+                Changed::Done(closed, units) => {
+                    item = closed;
+                    consumed_wcu += units;
+                }
+                Changed::Refused(_) => {
+                    attempts.pause(changed()).await?;
+                    continue;
+                }
+            }
+        }
+        is_closed.store(true, Ordering::Relaxed);
+        // It counts all that there are, and no more are made.
+        let cells = Shape::of(&item)?.cells;
+        let others = (1..cells).map(|cell| async move {
+            let cell = shape.cell(counter.key, cell);
+            delete(counter.context, &cell, Precondition::None, None, counter.deadline).await
+        });
+        let others = fan_out(others.collect()).await?;
+        consumed_wcu += others.iter().map(|deleted| deleted.consumed_wcu).sum::<f64>();
+        let as_seen = Precondition::Version(item.version);
+        match delete(counter.context, &first, as_seen, None, counter.deadline).await {
+            Ok(deleted) => {
+                let consumed_wcu = consumed_wcu + deleted.consumed_wcu;
+                return Ok(Deleted { consumed_wcu });
+            }
+            Err(error) if error.code() == Code::PreconditionFailed => {
+                attempts.pause(changed()).await?;
+            }
+            Err(error) => return Err(error),
         }
     }
 }
