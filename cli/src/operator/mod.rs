@@ -70,21 +70,24 @@ impl Failure {
         Self { code: "connection_failed", detail }
     }
 
-    /// What the core calls internal. Where it is that AWS has refused a request, whose code comes first in what it said, an operator
-    /// can do something about it.
+    /// What the core calls internal. Where it is that AWS has refused a request, whose code comes first in what it said, or behind the
+    /// operation, an operator can do something about it.
     fn of_refusal(detail: String) -> Self {
-        const REMEDIES: [(&str, &str); 8] = [
+        const REMEDIES: [(&str, &str); 9] = [
             ("AccessDenied", "give the credentials the permissions of docs/SECURITY.md"),
             ("ExpiredToken", RENEW),
             ("IncompleteSignature", RENEW),
             ("InvalidClientTokenId", RENEW),
             ("InvalidSignature", RENEW),
             ("MissingAuthenticationToken", RENEW),
+            ("SignatureDoesNotMatch", RENEW),
             ("UnrecognizedClient", RENEW),
             ("ResourceNotFound", "check the names of the tables, and the region"),
         ];
         const RENEW: &str = "renew the credentials";
-        match REMEDIES.iter().find(|(code, _)| detail.starts_with(code)) {
+        let heads = detail.splitn(3, ": ").take(2);
+        let mut remedies = REMEDIES.iter();
+        match remedies.find(|(code, _)| heads.clone().any(|head| head.starts_with(code))) {
             Some((_, remedy)) => Self::connection(format!("{detail}; {remedy}")),
             None => Self { code: Code::Internal.as_str(), detail },
         }

@@ -120,7 +120,12 @@ mod tests {
             ("ExpiredTokenException: The security token is expired", "connection_failed", "renew"),
             ("AccessDeniedException: User is not authorized", "connection_failed", "permissions"),
             ("ResourceNotFoundException: no such table", "connection_failed", "names"),
-            ("a task panicked", "internal", ""),
+            (
+                "DescribeContributorInsights: AccessDeniedException: User is not authorized",
+                "connection_failed",
+                "permissions",
+            ),
+            ("a task panicked: ", "internal", ""),
         ] {
             let failure = failure(StoreError::Misconfigured(why.to_owned()));
             assert_eq!(failure.code, code, "{why}");

@@ -268,7 +268,11 @@ async fn show(args: &ReshardsArgs, output: &mut Output) -> Result<Option<()>, Fa
     let watching = async {
         let mut shown = Shown::default();
         loop {
-            let running = running(&scaler, args.pk.as_ref()).await?;
+            let mut damaged = Vec::new();
+            let running = running(&scaler, args.pk.as_ref(), &mut damaged).await?;
+            for fault in damaged {
+                note!("dynashard: passed over: {fault}");
+            }
             let is_over = running.is_empty();
             shown.show(&running, &view, args.watch, output);
             if is_over || !args.watch || output.is_broken() {
@@ -292,10 +296,11 @@ async fn show(args: &ReshardsArgs, output: &mut Output) -> Result<Option<()>, Fa
     Ok(Some(()))
 }
 
-/// The change of this collection, or all that run.
+/// The change of this collection, or all that run but those of which something is damaged.
 pub(super) async fn running(
     scaler: &Scaler,
     pk: Option<&PartitionKey>,
+    damaged: &mut Vec<String>,
 ) -> Result<Vec<RunningChange>, Failure> {
     let directory = scaler.directory();
     let mut partitions = pk.cloned().into_iter().collect::<Vec<_>>();
@@ -304,9 +309,7 @@ pub(super) async fn running(
         let records = directory.records();
         let page = records.list(List::Resharding, after.as_deref(), deadline(directory)).await?;
         partitions.extend(page.entries.into_iter().map(|listed| listed.partition));
-        for damaged in page.damaged {
-            note!("dynashard: passed over: {damaged}");
-        }
+        damaged.extend(page.damaged);
         after = page.next;
         if after.is_none() {
             break;
@@ -318,7 +321,7 @@ pub(super) async fn running(
         match scaler.running(partition, deadline(directory)).await {
             // One that is damaged must not hide the others.
             Err(error) if pk.is_none() && error.kind() == Kind::Data => {
-                note!("dynashard: passed over: {error}");
+                damaged.push(error.message().to_owned());
             }
             found => running.extend(found?),
         }

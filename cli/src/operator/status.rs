@@ -101,10 +101,12 @@ async fn status(args: &StatusArgs, output: &mut Output) -> Result<(), Failure> {
     let mut damaged = Vec::new();
     let sharded = sharded(&connection.reader(), &mut damaged).await?;
     let scaler = Scaler::new(connection.directory());
-    let changes = running(&scaler, None).await?;
+    let changes = running(&scaler, None, &mut damaged).await?;
     let now_secs = directory.now().epoch_secs();
     let since_secs = now_secs.saturating_sub(RECENT_SECS);
     let decisions = decisions(&directory, since_secs, &mut damaged).await?;
+    damaged.sort_unstable();
+    damaged.dedup();
     let view = View::of(&connection).await;
     let settings = pinned.as_ref().map(Settings::of);
     output.text(headline(&connection, settings.as_ref()));

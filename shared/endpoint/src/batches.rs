@@ -271,7 +271,7 @@ async fn batch_gets(
 }
 
 /// The members of an answer to this batch, which was asked for these keys, without what is ours, or `None` where an item is of a
-/// later generation than this.
+/// later generation than this, or has moved since from where it was read.
 fn shown_items(
     body: &Members,
     found: &[(&str, &ManagedTable)],
@@ -281,11 +281,13 @@ fn shown_items(
     let mut members = answer.members();
     for (name, table) in found {
         let items = members.get_mut("Responses").and_then(|all| all.get_mut(*name));
-        let mut behind = None;
+        let (mut behind, mut has_moved) = (None, false);
         if let Some(items) = items.and_then(Value::as_array_mut) {
             items.retain_mut(|item| {
                 let Some(item) = item.as_object_mut() else { return true };
                 let shown = table.shown(item);
+                // No marker of this generation lies where its item is to be read, but where that could not be moved before.
+                has_moved |= shown.is_marker && generation > 0 && shown.generation == generation;
                 if shown.generation > generation {
                     behind = Some(table.partition_of(item).ok().flatten());
                 }
@@ -304,6 +306,9 @@ fn shown_items(
                 Some(partition) => table.requests().forget(&partition),
                 None => asked.for_each(|partition| table.requests().forget(&partition)),
             }
+            return None;
+        }
+        if has_moved {
             return None;
         }
         let left = members.get_mut("UnprocessedKeys").and_then(|all| all.get_mut(*name));

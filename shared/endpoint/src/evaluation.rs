@@ -63,7 +63,7 @@ impl Evaluation {
     /// How many more items to read: as many as there is room for if they are as large as those before, of which `first` are read
     /// where nothing is known of them yet. Many large ones would be read in vain.
     pub(crate) fn wanted<K>(&self, page: &Page<K>, first: usize) -> usize {
-        let fitting = match page.bytes.checked_div(page.evaluated) {
+        let fitting = match page.mean_bytes() {
             Some(mean) => page.room() / mean.max(1) + 1,
             None => first,
         };
@@ -146,6 +146,11 @@ impl Evaluation {
 }
 
 impl<K> Page<K> {
+    /// What an evaluated item took, on average.
+    pub(crate) fn mean_bytes(&self) -> Option<usize> {
+        self.bytes.checked_div(self.evaluated)
+    }
+
     /// How many bytes of items still fit.
     pub(crate) fn room(&self) -> usize {
         MAX_PAGE_BYTES.saturating_sub(self.bytes)

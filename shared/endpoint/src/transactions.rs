@@ -146,7 +146,7 @@ pub(crate) async fn get(
             managed.push((at, table, get));
         }
         let keys = managed.iter().map(|(_, table, get)| (*table, key_in(get, "Key")));
-        let terms = terms_of_keys(keys.collect(), Among::TransactionOfReads, deadline).await?;
+        let terms = terms_of_keys(keys.collect(), Among::Transaction, deadline).await?;
         for ((at, table, get), terms) in managed.into_iter().zip(terms) {
             let key = get.get_mut("Key").and_then(Value::as_object_mut);
             if let Some((key, (_, terms))) = key.zip(terms.as_ref()) {

@@ -207,8 +207,8 @@ pub(crate) fn is_estimated(metadata: &CollectionMetadata, now: Duration) -> bool
         && now.as_secs().saturating_sub(metadata.last_updated_secs) < watched
 }
 
-/// Whether the items of a collection are counted in this look: in one of nine, which is one in a window. To count is dear, and each
-/// look would find too many again.
+/// Whether the items of a collection are counted in this look: in one of nine, which is one in a window of up to three hours. To count
+/// is dear, and each look would find too many again.
 pub(crate) fn is_count_due(partition: &PartitionKey, window: Duration, now: Duration) -> bool {
     let minute = (now.as_secs() / 60).wrapping_sub(KeyHash::of(partition).half());
     span_of(window) == Span::Minute || (minute / look_every(window)).is_multiple_of(LOOKS)

@@ -10,7 +10,7 @@ use crate::decide::epochs::{
     descends,
 };
 use crate::decide::shard_count::{is_count_due, is_estimated, most_moved};
-use crate::model::decision::{CountChange, Decision};
+use crate::model::decision::{CountChange, Decision, Diagnosis};
 use crate::model::epochs::{Epochs, Extent, Interval};
 use crate::model::error::{Code, Error};
 use crate::model::fields::Fields;
@@ -148,7 +148,7 @@ async fn is_short_shrink(
 }
 
 /// The decision on an older epoch as it may be carried out: growth that would move items for too long is refused, since nothing else of
-/// the collection changes meanwhile.
+/// the collection changes meanwhile. Where it is not known how long, somebody with more time decides.
 pub(crate) async fn of_older(
     directory: &Directory,
     metadata: &CollectionMetadata,
@@ -157,24 +157,27 @@ pub(crate) async fn of_older(
     deadline: Deadline,
 ) -> Decision {
     let decision = at_most_doubled(decision);
-    if !matches!(decision.action, CountChange::Grow(_))
-        || is_soon_moved(directory, metadata, at, deadline).await
-    {
+    if !matches!(decision.action, CountChange::Grow(_)) {
         return decision;
     }
-    Decision { action: CountChange::None, hindrance: Some(Hindrance::TooLong), ..decision }
+    let refused = Decision { action: CountChange::None, ..decision.clone() };
+    match is_soon_moved(directory, metadata, at, deadline).await {
+        Some(true) => decision,
+        Some(false) => Decision { hindrance: Some(Hindrance::TooLong), ..refused },
+        None => Decision { diagnosis: Diagnosis::TooLittleEvidence, ..refused },
+    }
 }
 
-/// Whether an older epoch has so few items that they are soon moved.
+/// Whether an older epoch has so few items that they are soon moved, if they were counted in time.
 async fn is_soon_moved(
     directory: &Directory,
     metadata: &CollectionMetadata,
     at: usize,
     deadline: Deadline,
-) -> bool {
+) -> Option<bool> {
     let most = Epochs::MOST_ITEMS_MERGED;
     let items = count_of(directory, metadata, Some(at), most + 1, deadline).await;
-    items.is_some_and(|items| items <= most)
+    items.map(|items| items <= most)
 }
 
 /// Where the last writes to a collection went.
@@ -253,10 +256,21 @@ pub(crate) async fn merge_of(
     deadline: Deadline,
 ) -> Option<(usize, Decision)> {
     let few = with_few_items(directory, metadata, deadline).await;
-    for (at, merge) in decide_merges(metadata, few, directory.settings()) {
-        if is_soon_moved(directory, metadata, at, deadline).await {
+    let mut merges = decide_merges(metadata, few, directory.settings());
+    // To count is dear: more than the first are seldom tried.
+    let (partition, window) = (&metadata.partition, directory.settings().shrink.after);
+    if !is_count_due(partition, window, directory.now().wall) {
+        merges.truncate(1);
+    }
+    let mut too_large = None;
+    for (at, merge) in merges {
+        if too_large == Some(at) {
+            continue;
+        }
+        if is_soon_moved(directory, metadata, at, deadline).await == Some(true) {
             return Some((at, merge));
         }
+        too_large = Some(at);
     }
     None
 }

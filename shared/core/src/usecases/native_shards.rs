@@ -72,7 +72,7 @@ impl NativeShards {
         self.known.metadata.generation
     }
 
-    /// No answer counts that came after it.
+    /// No answer counts that came after it, unless nothing has changed by then.
     pub fn lease(&self) -> Lease {
         self.known.lease
     }

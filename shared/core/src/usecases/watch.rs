@@ -9,6 +9,7 @@ use std::time::Duration;
 use dynashard_keys::{PartitionKey, ShardId};
 use lru::LruCache;
 
+use crate::decide::epochs::at_most_doubled;
 use crate::decide::evidence::COMPLETE_AFTER;
 use crate::decide::shard_count::{Cause, Evidence, decide};
 use crate::model::decision::{CountChange, Decision, Diagnosis, Outcome};
@@ -378,10 +379,15 @@ impl Watch {
                 let now = directory.now();
                 let written = self.meter.written(&seen.partition, now);
                 let decision = match epoch {
-                    Some(at) => {
+                    Some(at) if mode == ScalingMode::On => {
+                        // Each count asks the hot shards for pages, so one is made for a while.
+                        if !self.is_news(Some(seen), format!("counted {at}"), now) {
+                            return beside.is_acting.store(false, Ordering::Relaxed);
+                        }
                         let by = Deadline::after(now, COUNTED_WITHIN.min(deadline.remaining(now)));
                         of_older(directory, seen, *at, decision, by).await
                     }
+                    Some(_) => at_most_doubled(decision),
                     None => decision,
                 };
                 let decided = (*epoch, decision);

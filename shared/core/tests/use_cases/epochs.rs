@@ -450,6 +450,29 @@ fn regression_what_went_back_to_an_older_epoch_was_decided_on_by_the_count_of_th
     assert!(matches!(grows.phase, Phase::Forward { from, .. } if from == count(1)), "{grows:?}");
 }
 
+/// A backfill had all of the past move to as many shards as the load of all epochs asked for, whatever lay there. Nothing else of the
+/// collection changes until that is over.
+#[test]
+fn regression_a_writer_moved_all_of_the_past_by_the_load_of_all_epochs() {
+    for (kilobytes, expected) in [(1, Some(2)), (300, None)] {
+        let world = World::new();
+        let older = vec![Epoch { count: count(1), boundary: sort("m") }];
+        let epochs = Epochs { older, ..Epochs::default() };
+        let stable = crate::world::metadata(2, 16, Placement::Xxh64);
+        world.memory.place_metadata(CollectionMetadata { epochs, ..stable });
+        for n in 0..200 {
+            let item = stored(&"x".repeat(kilobytes * 1_000), 1);
+            world.memory.place(&home(&format!("a{n:03}"), 1), item);
+        }
+        let names = (0..40).map(|n| format!("b{n:03}")).collect::<Vec<_>>();
+        let begun = match throttle(&world, &names, 1.3 * 8.0 * 3.0).phase {
+            Phase::Forward { to, .. } => Some(to.get()),
+            _ => None,
+        };
+        assert_eq!(begun, expected, "{kilobytes} KB");
+    }
+}
+
 /// What is done next.
 #[derive(Debug, Clone)]
 enum Step {

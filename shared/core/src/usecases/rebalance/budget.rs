@@ -3,7 +3,7 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use crate::model::lease::Deadline;
+use crate::model::lease::{Deadline, Moment};
 use crate::model::reshard::Job;
 use crate::ports::List;
 use crate::usecases::directory::Directory;
@@ -14,11 +14,11 @@ pub(super) struct Budget {
     counted: Mutex<Option<Counted>>,
 }
 
-/// The changes that run, and when they were counted, on the boot clock.
+/// The changes that run, and when they were counted.
 #[derive(Debug, Clone, Copy)]
 struct Counted {
     changes: u32,
-    at: Duration,
+    at: Moment,
 }
 
 /// For how long a count is good. One reads the list of all changes, and each environment that moves items takes one.
@@ -40,9 +40,9 @@ impl Budget {
 
     /// How many changes run, about: those of the last look at the list, where it cannot be read.
     async fn running(&self, directory: &Directory, deadline: Deadline) -> u32 {
-        let now = directory.now().boot;
+        let now = directory.now();
         let last = *self.counted();
-        if let Some(last) = last.filter(|last| now < last.at + COUNTED_FOR) {
+        if let Some(last) = last.filter(|last| now.perhaps_since(last.at) < COUNTED_FOR) {
             return last.changes;
         }
         let (mut changes, mut after) = (0_u32, None::<String>);

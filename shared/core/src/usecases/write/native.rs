@@ -70,9 +70,7 @@ pub(crate) async fn native<W: NativeWrite>(
 pub enum Among {
     /// A batch of reads, each for itself.
     Reads,
-    /// A transaction that is to see all of its items at one moment.
-    TransactionOfReads,
-    /// A transaction that is to change or to check all of its items at one moment.
+    /// A transaction, which is to see or to change all of its items at one moment.
     Transaction,
 }
 
@@ -93,16 +91,14 @@ pub(crate) async fn terms_of_item(
         }
         let settled = match among {
             Among::Reads => find_item(&mut operation, &known).await.map(drop),
-            Among::TransactionOfReads | Among::Transaction => {
-                settle_for_transaction(&mut operation, &known).await
-            }
+            Among::Transaction => settle_for_transaction(&mut operation, &known).await,
         };
         match settled {
             Ok(()) => return Ok(terms),
             Err(Interrupted::BeginAgain) => {}
             // It is read where it lies.
             Err(Interrupted::Failed(error))
-                if among != Among::Transaction && error.code() == Code::UnmovableItem =>
+                if among == Among::Reads && error.code() == Code::UnmovableItem =>
             {
                 let Some((homes, _)) = homes_of(&operation, &known) else { return Err(error) };
                 terms.partition = homes.old.partition;
