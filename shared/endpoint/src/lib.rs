@@ -30,6 +30,7 @@ mod merged;
 mod metrics;
 mod no_page;
 mod outcome;
+mod page_room;
 mod pages;
 mod parameters;
 mod refusal;

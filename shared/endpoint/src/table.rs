@@ -1,7 +1,6 @@
 //! A managed table: where its collections lie, and what of an item is ours.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
 
 use dynashard_aws::attributes::{FORWARDED, GENERATION, VERSION};
 use dynashard_aws_operator::Operator;
@@ -30,12 +29,7 @@ pub struct ManagedTable {
     follows: Option<Follows>,
     telemetry: Option<Arc<dyn Telemetry>>,
     indexes: KnownIndexes,
-    /// See [`ManagedTable::item_bytes`].
-    item_bytes: AtomicUsize,
 }
-
-/// What an item is taken to take before a page was read.
-const UNKNOWN_ITEM_BYTES: usize = 16 << 10;
 
 /// How a table goes over to what its stack decides by.
 struct Follows {
@@ -72,7 +66,6 @@ impl ManagedTable {
             follows: None,
             telemetry: None,
             indexes: KnownIndexes::default(),
-            item_bytes: AtomicUsize::new(UNKNOWN_ITEM_BYTES),
         }
     }
 
@@ -103,11 +96,6 @@ impl ManagedTable {
 
     pub(crate) fn metadata_table(&self) -> &str {
         &self.metadata_table
-    }
-
-    /// What an item of the last page of several shards took, on average.
-    pub(crate) fn item_bytes(&self) -> &AtomicUsize {
-        &self.item_bytes
     }
 
     pub(crate) fn requests(&self) -> Arc<NativeRequests> {

@@ -8,12 +8,12 @@ use bytes::Bytes;
 use dynashard_aws_operator::{RawAnswer, RawClient, RawError, RawRequest};
 use dynashard_core::{Deadline, Lease};
 use serde_json::Value;
-use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::task::JoinSet;
 
 use crate::call::{Answer, Call};
 use crate::document::Members;
 use crate::metrics::Metrics;
+use crate::page_room::PageRoom;
 use crate::refusal::Refusal;
 use crate::shapes::Shapes;
 use crate::table::ManagedTable;
@@ -25,8 +25,7 @@ pub(crate) struct Upstream {
     hold: Duration,
     metrics: Arc<Metrics>,
     shapes: Shapes,
-    /// A permit for each kilobyte that pages of several shards may hold.
-    pages: Semaphore,
+    page_room: PageRoom,
 }
 
 /// What the name of every operation begins with, in `X-Amz-Target`.
@@ -44,10 +43,6 @@ const BEYOND_HOLD: Duration = Duration::from_secs(2);
 /// For how long DynamoDB is asked again that answers with faults, or not at all.
 const FAULTY_TIME: Duration = Duration::from_secs(1);
 
-/// How many kilobytes of items pages of several shards hold at once, about: each reads from all of its shards what it returns of
-/// some, and nothing bounds how many pages are asked for at once.
-const MOST_OF_PAGES: u32 = 256 << 10;
-
 /// For how long a batch or a transaction is tried.
 const LONG_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -58,14 +53,13 @@ impl Upstream {
         hold: Duration,
         metrics: Arc<Metrics>,
     ) -> Self {
-        let pages = Semaphore::new(MOST_OF_PAGES as usize);
-        Self { client, tables, hold, metrics, shapes: Shapes::default(), pages }
+        let (shapes, page_room) = (Shapes::default(), PageRoom::default());
+        Self { client, tables, hold, metrics, shapes, page_room }
     }
 
-    /// Waits until so many bytes of items may be read for one page.
-    pub(crate) async fn room_for_page(&self, bytes: usize) -> SemaphorePermit<'_> {
-        let kilobytes = u32::try_from(bytes >> 10).unwrap_or(u32::MAX).clamp(1, MOST_OF_PAGES);
-        self.pages.acquire_many(kilobytes).await.expect("it is never closed")
+    /// What pages of several shards may hold at once.
+    pub(crate) fn page_room(&self) -> &PageRoom {
+        &self.page_room
     }
 
     /// The time by which a write of one item is answered: what is throttled is held and tried again for as long as the

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -15,7 +14,7 @@ use super::asked::{Asked, CAPACITY};
 use super::feed::{Entry, Feeds, entries};
 use crate::call::Answer;
 use crate::document::Members;
-use crate::evaluation::{MAX_PAGE_BYTES, Page};
+use crate::evaluation::Page;
 use crate::live::{Spot, in_time, look};
 use crate::no_page::NoPage;
 use crate::outcome::Outcome;
@@ -68,9 +67,7 @@ impl<'a> Merge<'a> {
     /// Reads it.
     pub(super) async fn page(mut self, deadline: Deadline) -> Result<Answer, NoPage> {
         let each = self.feeds.limit(0, self.asked.evaluation.wanted(&self.page, FIRST));
-        let item_bytes = self.table.item_bytes().load(Ordering::Relaxed);
-        let bytes = expected_bytes(self.partitions.len(), each, item_bytes);
-        let _room = self.upstream.room_for_page(bytes).await;
+        let _room = self.upstream.page_room().for_page(self.partitions.len(), each).await;
         loop {
             let waves = self.shards.waves().len();
             for wave in 0..waves {
@@ -232,17 +229,12 @@ impl<'a> Merge<'a> {
 
     fn answer(self, ends_early: bool) -> Answer {
         if let Some(mean) = self.page.mean_bytes() {
-            self.table.item_bytes().store(mean, Ordering::Relaxed);
+            self.upstream.page_room().learn(mean);
         }
         let last = self.page.last.clone().filter(|_| ends_early);
         let consumed = Some(self.consumed).filter(|consumed| !consumed.is_null());
         self.asked.evaluation.answer(self.page, last, consumed)
     }
-}
-
-/// What a page reads of so many shards, if each is asked for so many entries of this size.
-fn expected_bytes(shards: usize, each: usize, item_bytes: usize) -> usize {
-    shards * (each * item_bytes).min(MAX_PAGE_BYTES)
 }
 
 /// Adds what one more request consumed.
@@ -267,13 +259,6 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-
-    /// A few queries of 64 shards with large items took gigabytes: they wait for each other now.
-    #[test]
-    fn regression_pages_of_many_shards_with_large_items_were_read_side_by_side() {
-        assert_eq!(expected_bytes(64, 5, 300_000), 64 << 20, "an answer has a megabyte at most");
-        assert_eq!(expected_bytes(16, 14, 1_000), 224_000);
-    }
 
     #[test]
     fn units_are_added_wherever_they_stand() {
