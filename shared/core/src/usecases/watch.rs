@@ -385,7 +385,8 @@ impl Watch {
                             return beside.is_acting.store(false, Ordering::Relaxed);
                         }
                         let by = Deadline::after(now, COUNTED_WITHIN.min(deadline.remaining(now)));
-                        of_older(directory, seen, *at, decision, by).await
+                        // It asks for pages, and every write carries its future.
+                        Box::pin(of_older(directory, seen, *at, decision, by)).await
                     }
                     Some(_) => at_most_doubled(decision),
                     None => decision,
