@@ -125,12 +125,12 @@ impl CallerArgs {
 
 impl ConnectArgs {
     pub(super) async fn connect(&self) -> Result<Connection, Failure> {
-        let mut place = self.locate().await?;
+        let mut place = Box::pin(self.locate()).await?;
         if place.stack.is_none() {
             place.settings.schema = place.described().await?;
             let directory = place.directory(place.settings.clone());
             if let Some(pinned) = directory.pinned().read(deadline(&directory)).await? {
-                let policy = directory.pinned().policy(deadline(&directory)).await?;
+                let policy = Box::pin(directory.pinned().policy(deadline(&directory))).await?;
                 self.parameters.complete(&mut place.settings, &pinned, policy);
             }
         }

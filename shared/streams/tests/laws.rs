@@ -223,7 +223,7 @@ impl World {
             }
             match stored.version {
                 Some(version) if !stored.is_marker => {
-                    image["value"] = json!({ "N": version.to_string() })
+                    image["value"] = json!({ "N": version.to_string() });
                 }
                 _ => image["_ds_fwd"] = json!({ "BOOL": true }),
             }

@@ -225,7 +225,7 @@ async fn regression_a_projected_batch_did_not_find_out_that_its_key_is_being_res
     let get = get.to_string();
     assert_eq!(stack.ask_bytes("BatchGetItem", get.as_bytes()).await.0, 200);
     let behind = Arc::clone(&stack.service);
-    stack.scale("sixteen", ShardCount::new(32).expect("a count")).await;
+    Box::pin(stack.scale("sixteen", ShardCount::new(32).expect("a count"))).await;
     stack.restart();
     written["a"] = json!({ "S": "after" });
     let (status, answer) =
