@@ -10,8 +10,8 @@ use crate::document::Members;
 use crate::refusal::Refusal;
 use crate::table::ManagedTable;
 
-/// What a request on an item carries, and the collection of which that is known. `None` where its key is none that DynamoDB takes
-/// for its table: it says what is wrong.
+/// What a request on an item carries, and the collection of which that is known. `None` where DynamoDB does not take its key for its
+/// table: DynamoDB says what is wrong.
 pub(crate) type Terms = Option<(PartitionKey, NativeTerms)>;
 
 /// How many items of a request are settled at once. One after the other, many would outlast the leases of the first.

@@ -262,15 +262,10 @@ pub(crate) async fn merge_of(
     if !is_count_due(partition, window, directory.now().wall) {
         merges.truncate(1);
     }
-    let mut too_large = None;
     for (at, merge) in merges {
-        if too_large == Some(at) {
-            continue;
-        }
         if is_soon_moved(directory, metadata, at, deadline).await == Some(true) {
             return Some((at, merge));
         }
-        too_large = Some(at);
     }
     None
 }
