@@ -78,6 +78,9 @@ const ROUNDS: u32 = 5;
 const SIDE_BY_SIDE: u32 = 50_000;
 const CONNECTIONS: usize = 64;
 
+/// So many requests of the stack's functions may be among those that the engine counts: each asks whose the table is when it begins.
+const OF_FUNCTIONS: u64 = 10;
+
 /// The items of the key of 16 shards, and how many pages of it are read in each of the rounds.
 const PAGED: u32 = 2_000;
 const PAGES: u32 = 100;
@@ -153,7 +156,8 @@ async fn main() -> Result<ExitCode, Failure> {
             spent.as_secs_f64() * 1e6 / f64::from(SIDE_BY_SIDE),
             float(requests) / f64::from(SIDE_BY_SIDE)
         );
-        fails |= requests != u64::from(SIDE_BY_SIDE);
+        let permitted = u64::from(SIDE_BY_SIDE)..=u64::from(SIDE_BY_SIDE) + OF_FUNCTIONS;
+        fails |= !permitted.contains(&requests);
     }
     pages(&client, &direct).await?;
     println!("{} MB of memory", endpoint.resident_kilobytes()? / 1_024);
