@@ -117,8 +117,21 @@ pub fn decide(evidence: Evidence<'_>, settings: &Settings, waits: Waits) -> Deci
     }
 }
 
-/// Decides whether a collection is to have fewer shards.
+/// Decides whether a collection is to have fewer shards. As many items as its last change has moved tell how many it has, with each
+/// write since as another one.
 pub fn decide_shrink(evidence: Evidence<'_>, settings: &Settings) -> Decision {
+    let Evidence { metadata, load, now, .. } = evidence;
+    // What was written before the window lies there, too.
+    let written = load.of(Span::Hour, now).map(|(_, measures)| measures.writes).sum::<f64>();
+    decide_shrink_of(metadata.estimated_items() + written, evidence, settings)
+}
+
+/// Decides on a collection of so many items as [`decide_shrink`] does.
+pub(crate) fn decide_shrink_of(
+    items: f64,
+    evidence: Evidence<'_>,
+    settings: &Settings,
+) -> Decision {
     let Evidence { metadata, load, now, .. } = evidence;
     let policy = settings.shrink;
     let cold = nothing(metadata, Access::Write, settings);
@@ -155,7 +168,7 @@ pub fn decide_shrink(evidence: Evidence<'_>, settings: &Settings) -> Decision {
     if target.get() > metadata.number_of_shards.get() / 2 || rises(load, now) {
         return decision;
     }
-    let payback = payback(evidence, target, since);
+    let payback = payback(items, evidence, target, since);
     let hindrance = if !settings.grow_keys.allow(&metadata.partition) {
         Some(Hindrance::NotAllowed)
     } else if metadata.phase != Phase::Stable || metadata.cleanup_pending {
@@ -510,7 +523,7 @@ fn rises(load: &Ledger, now: Duration) -> bool {
 }
 
 /// What it costs to go to `target` shards, and what that saves.
-fn payback(evidence: Evidence<'_>, target: ShardCount, since: u64) -> Payback {
+fn payback(items: f64, evidence: Evidence<'_>, target: ShardCount, since: u64) -> Payback {
     let Evidence { metadata, load, now, .. } = evidence;
     let first = Bucket::of(Span::Hour, Duration::from_secs(since)).start_secs;
     let hours = load.of(Span::Hour, now).filter(|(bucket, _)| bucket.start_secs >= first);
@@ -519,12 +532,9 @@ fn payback(evidence: Evidence<'_>, target: ShardCount, since: u64) -> Payback {
     let covered = now.saturating_sub(Duration::from_secs(first)).as_secs_f64() / 3_600.0;
     let queries = hours.iter().fold(0.0, |sum, measures| sum + measures.queries);
     let (present, target) = (f64::from(metadata.number_of_shards.get()), f64::from(target.get()));
-    // What was written before the window lies there, too.
-    let written = load.of(Span::Hour, now).map(|(_, measures)| measures.writes).sum::<f64>();
-    let moves = metadata.epochs.shrinks_in_place();
     // What a new epoch has fewer shards for is yet to come.
-    let items = if moves { metadata.estimated_items() + written } else { 0.0 };
-    let items = items * (1.0 - target / present);
+    let moves = metadata.epochs.shrinks_in_place();
+    let items = if moves { items * (1.0 - target / present) } else { 0.0 };
     Payback {
         items,
         cost_wcu: items * MOVE_WCU,

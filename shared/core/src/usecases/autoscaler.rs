@@ -19,7 +19,7 @@ use crate::model::policy::{Access, Hindrance, ScalingMode};
 use crate::ports::{HeatAlarms, HeatSource, List, Listed, StoreError};
 use crate::usecases::begin;
 use crate::usecases::directory::Directory;
-use crate::usecases::epochs::{merge_of, of_older};
+use crate::usecases::epochs::{by_counted_items, merge_of, of_older};
 use crate::usecases::retry::once;
 
 /// Acts on throttles that an alarm reports: what is hot grows, and nothing grows by guess.
@@ -296,6 +296,7 @@ impl<'a, W: HeatSource + HeatAlarms> AutoScaler<'a, W> {
         let evidence = Evidence { metadata: whole, heat: &heat, load: &load, cause, now };
         let settings = self.directory.settings();
         let shrink = decide_shrink(evidence, settings);
+        let shrink = by_counted_items(self.directory, evidence, shrink, deadline).await;
         // What would not be carried out is not worth counting.
         let may_merge = mode == ScalingMode::On && settings.grow_keys.allow(partition);
         let merge = if may_merge && is_merge_due(whole, &shrink) {

@@ -9,7 +9,9 @@ use crate::decide::epochs::{
     BeginsBehind, at_most_doubled, begins_behind, behind_items, behind_writes, decide_merges,
     descends,
 };
-use crate::decide::shard_count::{is_count_due, is_estimated, most_moved};
+use crate::decide::shard_count::{
+    Evidence, decide_shrink_of, is_count_due, is_estimated, most_moved,
+};
 use crate::model::decision::{CountChange, Decision, Diagnosis};
 use crate::model::epochs::{Epochs, Extent, Interval};
 use crate::model::error::{Code, Error};
@@ -137,14 +139,41 @@ async fn is_short_shrink(
     if is_estimated(metadata, now.wall) {
         return true;
     }
-    if metadata.estimated_items() > 0.0
-        && !is_count_due(&metadata.partition, directory.settings().shrink.after, now.wall)
-    {
+    if !is_count_due(&metadata.partition, directory.settings().shrink.after, now.wall) {
         return false;
     }
     let most = most_moved(directory.settings(), metadata.number_of_shards, to);
     let counted = count_of(directory, metadata, None, most + 1, deadline).await;
     counted.is_some_and(|items| items <= most)
+}
+
+/// The decision on a shrink, by as many items as are counted where the estimate decides and may be wrong: each write since the last
+/// change may have updated an item that was there, and what came before the writes that are known is not in it.
+pub(crate) async fn by_counted_items(
+    directory: &Directory,
+    evidence: Evidence<'_>,
+    decision: Decision,
+    deadline: Deadline,
+) -> Decision {
+    let Evidence { metadata, now, .. } = evidence;
+    let settings = directory.settings();
+    let least = match decision.hindrance {
+        Some(Hindrance::TooLong | Hindrance::TooDear) => {
+            decide_shrink_of(metadata.estimated_items(), evidence, settings)
+        }
+        _ if settings.shrink.payback.is_some() && !is_estimated(metadata, now) => decision.clone(),
+        _ => return decision,
+    };
+    let CountChange::Shrink(to) = least.action else { return decision };
+    if !is_count_due(&metadata.partition, settings.shrink.after, now) {
+        return decision;
+    }
+    let most = most_moved(settings, metadata.number_of_shards, to);
+    match count_of(directory, metadata, None, most + 1, deadline).await {
+        #[expect(clippy::cast_precision_loss, reason = "2 million at most")]
+        Some(items) => decide_shrink_of(items as f64, evidence, settings),
+        None => decision,
+    }
 }
 
 /// The decision on an older epoch as it may be carried out: growth that would move items for too long is refused, since nothing else of
