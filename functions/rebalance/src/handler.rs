@@ -3,7 +3,7 @@
 use aws_lambda_events::dynamodb::{Event as StreamEvent, EventRecord};
 use aws_lambda_events::streams::{DynamoDbBatchItemFailure, DynamoDbEventResponse};
 use dynashard_core::{
-    Advance, Deadline, Job, LaneKey, Moment, Progress, Rebalancer, ReshardSlice, Slice, Sweep,
+    Advance, Deadline, Job, Kind, LaneKey, Moment, Progress, Rebalancer, ReshardSlice, Slice, Sweep,
 };
 use dynashard_keys::{PartitionKey, RESERVED_PREFIX};
 use dynashard_lambda::Event;
@@ -136,7 +136,9 @@ impl RebalanceHandler {
                     shards,
                     "the collection could not be advanced"
                 );
-                let counter = Counter::of_code(error.code());
+                let passes = matches!(error.kind(), Kind::Throttled | Kind::Unavailable);
+                let other = (!passes).then_some(Counter::ChangesFailed);
+                let counter = Counter::of_code(error.code()).or(other);
                 self.metrics.count(self.now(), counter.map(|counter| (counter, 1)));
             }
             Ok(Advance::Finished(metadata)) => {
@@ -220,14 +222,17 @@ fn sequence_number(record: &EventRecord) -> &str {
 
 #[cfg(test)]
 mod tests {
+    use std::iter::repeat_with;
     use std::time::Duration;
 
     use dynashard_core::{CollectionMetadata, Directory, HistoryEntry, Phase, Scaler, Settings};
     use dynashard_keys::{Placement, ShardCount, ShardId, SortKey};
-    use dynashard_testkit::{ManualClock, MemoryStore, Output, SeededEntropy, block_on};
+    use dynashard_testkit::{
+        Fault, Faulty, ManualClock, MemoryStore, Operation, Output, SeededEntropy, block_on,
+    };
     use serde_json::{Value, json};
 
-    use dynashard_core::ports::World;
+    use dynashard_core::ports::{StoreError, World};
 
     use super::*;
 
@@ -448,6 +453,30 @@ mod tests {
         let schedule = json!({ "source": "aws.events" });
         run_printing(&memory, &clock, &schedule, output.clone()).expect("a sweep");
         assert!(output.text().contains(r#""UnmovableItems":1"#), "{}", output.text());
+    }
+
+    /// The role had lost a permission while a change waited, so that the sweep alone came by: for two hours nothing was counted.
+    #[test]
+    fn regression_a_change_that_the_sweep_could_not_carry_on_was_counted_nowhere() {
+        for (why, counted) in [
+            (StoreError::Misconfigured("not authorized".to_owned()), 1),
+            (StoreError::Unavailable("no answer".to_owned()), 0),
+        ] {
+            let (memory, clock) = world();
+            begin(&memory, &clock, "a", Placement::Xxh64);
+            let records = Faulty::new(memory.clone());
+            records.script(Operation::JobSave, repeat_with(|| Fault::Refuse(why.clone())).take(99));
+            let world = World::new(memory, records, clock, SeededEntropy::new(1));
+            let output = Output::default();
+            let metrics = Metrics::to("rebalance".to_owned(), output.clone());
+            let directory = Directory::new(world, Settings::default());
+            let handler = RebalanceHandler::new(Rebalancer::new(directory), metrics);
+            let deadline = Deadline::after(handler.now(), Duration::from_secs(50));
+            let schedule = json!({ "source": "aws.events" }).to_string();
+            block_on(handler.handle(Event::parse(&schedule), deadline)).expect("a sweep");
+            let text = output.text();
+            assert_eq!(text.matches(r#""ChangesFailed":1"#).count(), counted, "{text}");
+        }
     }
 
     #[test]

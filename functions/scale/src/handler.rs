@@ -62,8 +62,9 @@ where
             }
             Event::Schedule => {
                 // If one fails, the other is looked at all the same.
-                let partitions = self.partitions().sweep(deadline).await;
+                // It is soon done, and to look at the collections may take all the time.
                 let capacity = self.capacity.sweep(self.clock(), deadline).await;
+                let partitions = self.partitions().sweep(deadline).await;
                 // Whoever decides without a function's variables decides by this.
                 self.publish_policy(deadline).await;
                 let (partitions, capacity) = (partitions?, capacity?);

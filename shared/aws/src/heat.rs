@@ -30,7 +30,10 @@ pub struct CloudWatchHeat {
     alarms: ThrottleAlarms,
 }
 
-/// The names of the alarms on throttles.
+/// The name of an alarm that a stack does without.
+const NO_ALARM: &str = "none";
+
+/// The names of the alarms on throttles; `none` where there is none.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ThrottleAlarms {
     /// Of that on writes.
@@ -143,6 +146,10 @@ pub fn latest<'a>(rules: &'a [String], prefix: &str) -> Option<&'a str> {
 impl HeatAlarms for CloudWatchHeat {
     fn alarm(&self, access: Access) -> Box<dyn AlarmControl + '_> {
         Box::new(CloudWatchAlarm { cloudwatch: &self.cloudwatch, name: self.alarms.on(access) })
+    }
+
+    fn is_there(&self, access: Access) -> bool {
+        self.alarms.on(access) != NO_ALARM
     }
 }
 

@@ -90,5 +90,5 @@ pub use usecases::verify::{
     Finding, Repair, Tally, Verification, Verifier, VerifyObserver, VerifyOptions,
 };
 pub use usecases::watch::Telemetry;
-pub use usecases::write::{Among, Deleted, HeldWrites, Precondition, Written};
+pub use usecases::write::{Among, Deleted, Fate, HeldWrites, Precondition, Written};
 pub use usecases::writer::Writer;

@@ -7,14 +7,15 @@ use futures_util::future::join_all;
 use serde_json::{Value, json};
 
 use crate::call::{Answer, Call};
-use crate::document::{Members, without_nulls};
+use crate::document::{Members, without_nulls, written};
 use crate::guard::{check_own_names, read_strongly, showing_own};
 use crate::items::{self, Attempt, attempts};
 use crate::parameters;
+use crate::parts::note_batch;
 use crate::refusal::Refusal;
 use crate::table::ManagedTable;
 use crate::terms::terms_of_keys;
-use crate::upstream::{Upstream, long_deadline, refused};
+use crate::upstream::{Upstream, long_deadline, refused, understood};
 use crate::value;
 
 /// The most writes of one batch (DynamoDB API: `BatchWriteItem`).
@@ -92,7 +93,7 @@ pub(crate) async fn write(
 
 /// The answer to a request, and what the client is told where there was none.
 async fn sent(upstream: &Upstream, operation: &str, body: Members) -> Answer {
-    let body = Value::Object(body).to_string().into_bytes();
+    let body = written(&body);
     let answer = upstream.exchange(operation, body, None).await;
     answer.map_or_else(|error| refused(&error).answer(), Answer::from)
 }
@@ -145,7 +146,7 @@ pub(crate) async fn get(
             let mut answer = sent(upstream, "BatchGetItem", request).await;
             if is_understood && answer.is_passing() {
                 let left = Members::from_iter([("UnprocessedKeys".to_owned(), keys.clone())]);
-                let left = Answer::own(200, String::new()).with_body(left);
+                let left = Answer::own(200, String::new()).with_body(&left);
                 failed = Some(std::mem::replace(&mut answer, left));
             } else {
                 is_any_read = true;
@@ -158,7 +159,8 @@ pub(crate) async fn get(
                     "dynashard: a key of the request was not understood",
                 ));
             }
-            let Some(members) = shown_items(body, found, (&answer, &keys), generation) else {
+            let members = understood(&answer)?;
+            let Some(members) = shown_items(body, found, (members, &keys), generation) else {
                 return Ok(Attempt::Again);
             };
             match &mut joined {
@@ -168,12 +170,14 @@ pub(crate) async fn get(
         }
         // Nothing was read at all, which a batch tells by the exception.
         if let Some(failed) = failed.filter(|_| !is_any_read) {
+            note_batch(body, found, Err(&failed)).await;
             return Ok(Attempt::Answered(failed));
         }
         let now = first.requests().now();
         match joined {
             Some((answer, members)) if leases.iter().all(|lease| lease.is_live(now)) => {
-                Ok(Attempt::Answered(answer.with_body(members)))
+                note_batch(body, found, Ok(&members)).await;
+                Ok(Attempt::Answered(answer.with_body(&members)))
             }
             Some(_) => Ok(Attempt::Again),
             None => Err(Refusal::internal("dynashard: nothing was sent")),
@@ -270,15 +274,14 @@ async fn batch_gets(
     Ok(Reads { requests, leases, is_understood })
 }
 
-/// The members of an answer to this batch, which was asked for these keys, without what is ours, or `None` where an item is of a
+/// These members of an answer to this batch, which was asked for these keys, without what is ours, or `None` where an item is of a
 /// later generation than this, or has moved since from where it was read.
 fn shown_items(
     body: &Members,
     found: &[(&str, &ManagedTable)],
-    (answer, keys): (&Answer, &Value),
+    (mut members, keys): (Members, &Value),
     generation: u64,
 ) -> Option<Members> {
-    let mut members = answer.members();
     for (name, table) in found {
         let items = members.get_mut("Responses").and_then(|all| all.get_mut(*name));
         let (mut behind, mut has_moved) = (None, false);
@@ -423,7 +426,7 @@ fn merged(
         .filter(Answer::is_success)
         .or(last)
         .unwrap_or_else(|| Answer::own(200, String::new()));
-    Answer { status: 200, ..answer }.with_body(members)
+    Answer { status: 200, ..answer }.with_body(&members)
 }
 
 /// Joins what two requests of a batch of reads answered.

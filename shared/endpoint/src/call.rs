@@ -4,7 +4,7 @@ use bytes::Bytes;
 use dynashard_aws_operator::RawAnswer;
 use serde_json::Value;
 
-use crate::document::Members;
+use crate::document::{self, Members, written};
 
 /// What a client asks.
 #[derive(Debug, Clone)]
@@ -44,17 +44,17 @@ impl Answer {
     }
 
     /// This answer with another body.
-    pub(crate) fn with_body(self, body: Members) -> Self {
-        Self { body: Value::Object(body).to_string().into(), ..self }
+    pub(crate) fn with_body(self, body: &Members) -> Self {
+        Self { body: written(body), ..self }
     }
 
     pub(crate) fn is_success(&self) -> bool {
         self.status == 200
     }
 
-    /// The members of the body, none where it is no object.
+    /// The members of the body, none where it is no object. What was read is [understood](crate::upstream::understood) instead.
     pub(crate) fn members(&self) -> Members {
-        serde_json::from_slice(&self.body).unwrap_or_default()
+        document::read(&self.body).unwrap_or_default()
     }
 
     /// Whether it is an error that may pass: a batch names what met it as not processed.

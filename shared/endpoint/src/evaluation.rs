@@ -3,10 +3,12 @@
 use std::ops::ControlFlow;
 
 use dynashard_expression::{Condition, Malformed, Placeholders, Projection};
+use serde::Serialize;
+use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 
 use crate::call::Answer;
-use crate::document::Members;
+use crate::document::{self, Members};
 use crate::refusal::Refusal;
 use crate::table::ManagedTable;
 
@@ -23,10 +25,18 @@ pub(crate) struct Evaluation {
     capacity: Option<String>,
 }
 
+/// An item of a page, without what is ours of it.
+pub(crate) enum Item {
+    /// By its attributes.
+    Read(Members),
+    /// As DynamoDB has written it: most clients ask for whole items, which need not be read for that.
+    Written(Box<RawValue>),
+}
+
 /// What a page has so far, of items that have their places by a `K`.
 #[derive(Debug)]
 pub(crate) struct Page<K> {
-    items: Vec<Value>,
+    items: Vec<Box<RawValue>>,
     /// The items that the filter has let through.
     count: usize,
     pub(crate) evaluated: usize,
@@ -36,6 +46,20 @@ pub(crate) struct Page<K> {
     pub(crate) last: Option<K>,
     /// The read units that DynamoDB has reported, of a page that is read by the core.
     pub(crate) consumed_rcu: f64,
+}
+
+/// A page as its client is told.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct Body {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    consumed_capacity: Option<Value>,
+    count: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    items: Option<Vec<Box<RawValue>>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    last_evaluated_key: Option<Members>,
+    scanned_count: usize,
 }
 
 /// The most bytes of the items of a page (DynamoDB Developer Guide, "Paginating table query results").
@@ -75,7 +99,7 @@ impl Evaluation {
         &self,
         page: &mut Page<K>,
         place: K,
-        item: Members,
+        item: Item,
         bytes: usize,
     ) -> ControlFlow<bool> {
         if page.evaluated > 0 && page.bytes + bytes > MAX_PAGE_BYTES {
@@ -84,11 +108,10 @@ impl Evaluation {
         page.evaluated += 1;
         page.bytes += bytes;
         page.last = Some(place);
-        if self.filter.as_ref().is_none_or(|filter| filter.holds(&item)) {
+        if let Some(item) = self.shown(item) {
             page.count += 1;
             if !self.counts {
-                let projected = self.projection.as_ref().map(|projection| projection.apply(&item));
-                page.items.push(projected.unwrap_or(item).into());
+                page.items.push(item.written());
             }
         }
         // DynamoDB does not look whether something follows.
@@ -99,6 +122,19 @@ impl Evaluation {
         }
     }
 
+    /// What is shown of an item, `None` where the filter does not let it through.
+    fn shown(&self, item: Item) -> Option<Item> {
+        if self.filter.is_none() && (self.projection.is_none() || self.counts) {
+            return Some(item);
+        }
+        let item = item.read();
+        if self.filter.as_ref().is_some_and(|filter| !filter.holds(&item)) {
+            return None;
+        }
+        let projected = self.projection.as_ref().map(|projection| projection.apply(&item));
+        Some(Item::Read(projected.unwrap_or(item)))
+    }
+
     /// The answer with this page, which ends behind the item of the key `last` if something may follow, and took so much.
     pub(crate) fn answer<K>(
         &self,
@@ -106,19 +142,14 @@ impl Evaluation {
         last: Option<Members>,
         consumed: Option<Value>,
     ) -> Answer {
-        let mut members = Members::new();
-        members.insert("Count".to_owned(), page.count.into());
-        members.insert("ScannedCount".to_owned(), page.evaluated.into());
-        if !self.counts {
-            members.insert("Items".to_owned(), page.items.into());
-        }
-        if let Some(key) = last {
-            members.insert("LastEvaluatedKey".to_owned(), key.into());
-        }
-        if let Some(consumed) = consumed {
-            members.insert("ConsumedCapacity".to_owned(), consumed);
-        }
-        Answer::own(200, Value::Object(members).to_string())
+        let body = Body {
+            consumed_capacity: consumed,
+            count: page.count,
+            items: (!self.counts).then_some(page.items),
+            last_evaluated_key: last,
+            scanned_count: page.evaluated,
+        };
+        Answer::own(200, serde_json::to_string(&body).expect("all of it is JSON"))
     }
 
     /// What a page of the table has consumed, or of this global index, if its client has asked for that.
@@ -141,6 +172,22 @@ impl Evaluation {
                 Some(consumed)
             }
             _ => None,
+        }
+    }
+}
+
+impl Item {
+    fn read(self) -> Members {
+        match self {
+            Self::Read(item) => item,
+            Self::Written(text) => document::read(text.get().as_bytes()).unwrap_or_default(),
+        }
+    }
+
+    fn written(self) -> Box<RawValue> {
+        match self {
+            Self::Read(item) => to_raw_value(&item).expect("all of it is JSON"),
+            Self::Written(text) => text,
         }
     }
 }

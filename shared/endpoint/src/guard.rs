@@ -523,7 +523,7 @@ pub(crate) fn take_pair(body: &mut Members) -> Result<Placeholders, Refusal> {
 
 /// Puts names and values into a request, if there are any.
 pub(crate) fn put_placeholders(body: &mut Members, placeholders: Placeholders) {
-    let Placeholders { names, values } = placeholders;
+    let Placeholders { names, values, .. } = placeholders;
     if !names.is_empty() {
         let names = names.into_iter().map(|(placeholder, name)| (placeholder, name.into()));
         body.insert(NAMES.to_owned(), names.collect::<Members>().into());

@@ -16,12 +16,12 @@ use parking_lot::Mutex;
 use serde_json::Value;
 
 use crate::call::{Answer, Call};
-use crate::document::Members;
+use crate::document::{Members, written};
 use crate::guard::{Guarded, On, Verb, guarded, only_removes, read_strongly, showing_own};
 use crate::outcome::{Outcome, ask_for_units, take_units, unanswered_read, unanswered_write};
 use crate::refusal::Refusal;
 use crate::table::ManagedTable;
-use crate::upstream::{Upstream, deadline, refused};
+use crate::upstream::{Upstream, deadline, refused, understood};
 use crate::value;
 
 /// What an attempt came to.
@@ -102,7 +102,7 @@ pub(crate) async fn get(
             let answer = answer?;
             let mut members = answer.members();
             members.remove("Item");
-            Ok(answer.with_body(members))
+            Ok(answer.with_body(&members))
         }
         Ok(NativeGot::Read { answer, .. }) => answer,
         Ok(NativeGot::Invalid(answer)) => own_words(upstream, call, answer?).await,
@@ -191,7 +191,7 @@ impl ItemWrite<'_> {
         body: Members,
         terms: Option<&NativeTerms>,
     ) -> Result<Answer, dynashard_aws_operator::RawError> {
-        let sent = Value::Object(body).to_string().into_bytes();
+        let sent = written(&body);
         let lease = terms.map(|terms| terms.lease);
         self.upstream.exchange(operation, sent, lease).await.map(Answer::from)
     }
@@ -213,7 +213,7 @@ impl ItemWrite<'_> {
                 members.insert("Item".to_owned(), found.into());
             }
         }
-        NativeSent::Refused { answer: Ok(answer.with_body(members)), existing }
+        NativeSent::Refused { answer: Ok(answer.with_body(&members)), existing }
     }
 
     /// What a write that was carried out tells the client, and the core.
@@ -231,7 +231,7 @@ impl ItemWrite<'_> {
         if let Some(key) = key.and_then(Value::as_object_mut) {
             self.table.name_logically(key);
         }
-        NativeSent::Done { answer: Ok(answer.with_body(members)), consumed_wcu }
+        NativeSent::Done { answer: Ok(answer.with_body(&members)), consumed_wcu }
     }
 }
 
@@ -368,15 +368,18 @@ impl NativeRead for ItemRead<'_> {
             return Ok(NativeGot::Invalid(Err(refusal)));
         }
         let asked_for_units = ask_for_units(&mut body);
-        let sent = Value::Object(body).to_string().into_bytes();
+        let sent = written(&body);
         let answer = self.upstream.exchange("GetItem", sent, None).await.map(Answer::from);
         match Outcome::of(answer.map_err(unanswered_read)?) {
             Outcome::Done(answer) => {
-                let mut members = answer.members();
+                let mut members = match understood(&answer) {
+                    Ok(members) => members,
+                    Err(refusal) => return Ok(NativeGot::Invalid(Err(refusal))),
+                };
                 let consumed_rcu = take_units(&mut members, asked_for_units);
                 let item = members.get_mut("Item").and_then(Value::as_object_mut);
                 let existing = item.map(|item| self.table.existing(item));
-                let answer = Ok(answer.with_body(members));
+                let answer = Ok(answer.with_body(&members));
                 Ok(NativeGot::Read { answer, existing, consumed_rcu })
             }
             Outcome::Again(error, answer) => {

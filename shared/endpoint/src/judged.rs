@@ -2,10 +2,9 @@
 //! whose partition key is the client's.
 
 use futures_util::future::try_join;
-use serde_json::Value;
 
 use crate::call::Answer;
-use crate::document::Members;
+use crate::document::{Members, written};
 use crate::evaluation::limit;
 use crate::items::Attempt;
 use crate::refusal::Refusal;
@@ -54,7 +53,7 @@ async fn judge(
     if limit(&body).is_ok() {
         body.insert("Limit".to_owned(), 1.into());
     }
-    let sent = Value::Object(body).to_string().into_bytes();
+    let sent = written(&body);
     let answer = upstream.exchange(operation, sent, None).await.map(Answer::from);
     let answer = answer.map_err(|error| Err(refused(&error)))?;
     if answer.is_success() || answer.is_passing() {

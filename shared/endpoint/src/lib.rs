@@ -7,6 +7,7 @@
 //!                                 |          the guard goes in, our attributes stay out, one request each
 //!                                 |          [sharded] [indexes]: of several shards a query is merged here
 //!                                 |          [whole] [scan]: a whole table, where some keys have several shards
+//!                                 |          [parts]: what batches and transactions ask of their collections is told
 //!                               [table]      where a collection lies, and what its requests carry
 //! ```
 //!
@@ -33,6 +34,7 @@ mod outcome;
 mod page_room;
 mod pages;
 mod parameters;
+mod parts;
 mod refusal;
 mod scan;
 mod server;

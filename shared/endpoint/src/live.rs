@@ -13,7 +13,7 @@ use crate::document::Members;
 use crate::no_page::NoPage;
 use crate::refusal::Refusal;
 use crate::table::ManagedTable;
-use crate::upstream::{Upstream, refused};
+use crate::upstream::{Upstream, refused, understood};
 
 /// A place of the table: the partition key that DynamoDB holds it under, and the sort key.
 pub(crate) type Spot = (String, SortKey);
@@ -65,7 +65,7 @@ pub(crate) async fn look(
         if !answer.is_success() {
             return Err(NoPage::Refused(answer));
         }
-        let answer = answer.members();
+        let answer = understood(&answer)?;
         found.consumed.extend(answer.get("ConsumedCapacity").and_then(|all| all.get(0)).cloned());
         let spot_of = |key: &Members| {
             let at = key.get(partition_key)?["S"].as_str()?.to_owned();

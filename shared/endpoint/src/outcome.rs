@@ -40,6 +40,13 @@ impl Outcome {
     }
 }
 
+/// The limit that refused a request as a whole, if one did.
+pub(crate) fn refused_by_limit(answer: &Answer) -> Option<Throttle> {
+    let members = if answer.status == 400 { answer.members() } else { Members::new() };
+    let kind = members.get("__type").and_then(Value::as_str).unwrap_or_default();
+    is_throttle(kind.rsplit_once('#').map_or(kind, |(_, kind)| kind)).then(|| throttle(&members))
+}
+
 /// The limit that refused a request, as far as DynamoDB has said.
 fn throttle(members: &Members) -> Throttle {
     let reason = members.get("ThrottlingReasons").and_then(|reasons| reasons.get(0));

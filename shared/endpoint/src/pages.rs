@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::call::{Answer, Call};
 use crate::cursor::{Position, end_at, start_at};
-use crate::document::Members;
+use crate::document::{Members, written};
 use crate::guard::{
     KEY_CONDITION, Shows, Unasked, check_key_value_of_page, check_size, page_showing_own,
     put_placeholders, take_pair,
@@ -20,7 +20,7 @@ use crate::items::{Attempt, attempts, own_words};
 use crate::no_page::NoPage;
 use crate::refusal::Refusal;
 use crate::table::{ManagedTable, physical};
-use crate::upstream::{Upstream, deadline, refused};
+use crate::upstream::{Upstream, deadline, refused, understood};
 use crate::whole::{Counted, Found};
 use crate::{merged, scan, write_sharded};
 
@@ -139,7 +139,7 @@ impl Page<'_> {
         }
         start_at(table, &mut body)?;
         let unasked = page_showing_own(table, &mut body, ground.generation(), shows)?;
-        let sent = Value::Object(body).to_string().into_bytes();
+        let sent = written(&body);
         let answer = upstream.exchange(&call.operation, sent, None).await.map(Answer::from);
         let answer = answer.map_err(|error| refused(&error))?;
         if !answer.is_success() {
@@ -250,7 +250,7 @@ async fn shown(
     if ground.lease().is_some_and(|lease| !lease.is_live(table.requests().now())) {
         return Ok(Attempt::Again);
     }
-    let mut members = answer.members();
+    let mut members = understood(&answer)?;
     let items = members.get_mut("Items").and_then(Value::as_array_mut).map(std::mem::take);
     let items = items.unwrap_or_default();
     let returned = items.len();
@@ -307,5 +307,5 @@ async fn shown(
         }
         None => {}
     }
-    Ok(Attempt::Answered(answer.with_body(members)))
+    Ok(Attempt::Answered(answer.with_body(&members)))
 }

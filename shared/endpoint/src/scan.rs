@@ -161,8 +161,12 @@ impl<'a> Scan<'a> {
         if answer.is_error("ValidationException") {
             return Ok(false);
         }
+        let why = "DynamoDB does not say in which segment a key lies";
+        if answer.is_passing() {
+            return Err(Refusal::unavailable(format!("dynashard: {why}; ask again")));
+        }
         if !answer.is_success() {
-            return Err(not_understood("DynamoDB does not say in which segment a key lies"));
+            return Err(not_understood(why));
         }
         Ok(true)
     }

@@ -81,13 +81,16 @@ impl Service {
 
     /// Tells how many clients ask at present, each of which waits for an answer before it asks again.
     pub(crate) fn tell_clients(&self, clients: usize) {
-        self.upstream.tables().iter().for_each(|table| table.requests().tell_clients(clients));
+        self.upstream
+            .tables()
+            .iter()
+            .for_each(|table| table.requests().writer().tell_clients(clients));
     }
 
     /// The page that Prometheus reads.
     pub(crate) fn metrics_text(&self) -> String {
         let tables = self.upstream.tables().iter();
-        let held = tables.map(|table| (table.name(), table.requests().writes_held()));
+        let held = tables.map(|table| (table.name(), table.requests().writer().writes_held()));
         self.metrics.text(&held.collect::<Vec<_>>())
     }
 

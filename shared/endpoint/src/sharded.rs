@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::call::Answer;
 use crate::document::Members;
-use crate::evaluation::{Evaluation, Page, flag, malformed, not_understood};
+use crate::evaluation::{Evaluation, Item, Page, flag, malformed, not_understood};
 use crate::guard::{PageExpressions, page_expressions};
 use crate::items::Attempt;
 use crate::judged::judged;
@@ -59,7 +59,7 @@ pub(crate) async fn read<K>(
             let bytes = size(&sort, &item);
             let item = stored::item(stored::key(schema, &partition, &sort), item);
             let Some(place) = place(sort) else { return Ok(ControlFlow::Break(false)) };
-            let is_over = evaluation.take(page, place, item, bytes);
+            let is_over = evaluation.take(page, place, Item::Read(item), bytes);
             if is_over.is_break() {
                 return Ok(is_over);
             }

@@ -8,14 +8,15 @@ use serde_json::Value;
 use xxhash_rust::xxh64::xxh64;
 
 use crate::call::{Answer, Call};
-use crate::document::{Members, without_nulls};
+use crate::document::{Members, without_nulls, written};
 use crate::guard::{On, Verb, guarded, only_removes, showing_own};
 use crate::items::{Attempt, attempts};
 use crate::parameters;
+use crate::parts::{Part, note_reads, note_writes, units_of_action};
 use crate::refusal::Refusal;
 use crate::table::ManagedTable;
 use crate::terms::{Terms, terms_of_keys};
-use crate::upstream::{Upstream, long_deadline, refused};
+use crate::upstream::{Upstream, long_deadline, refused, understood};
 
 /// For how long the versions of a token's repeats are the same. DynamoDB keeps a token for ten minutes, and two executions that are
 /// further apart must not give an item the same version (invariant I36).
@@ -60,7 +61,13 @@ pub(crate) async fn write(
     check_length(&body)?;
     let deadline = long_deadline(first);
     let body = &body;
-    attempts(first, deadline, || attempt(upstream, first, body, deadline)).await
+    let answer = attempts(first, deadline, || attempt(upstream, first, body, deadline)).await?;
+    let writes = managed_parts(upstream, body).into_iter().map(|(at, part, verb, request)| {
+        let units = units_of_action(verb, request);
+        (at, part, units)
+    });
+    note_writes(writes.collect(), &answer, deadline).await;
+    Ok(answer)
 }
 
 /// Sends a transaction, and again where what only removes has found no item.
@@ -84,7 +91,7 @@ async fn attempt(
                 None => first.requests().draw_version().get(),
             };
             let (sent, actions) = guarded_actions(upstream, body, &absent, drawn, deadline).await?;
-            let sent = Value::Object(sent).to_string().into_bytes();
+            let sent = written(&sent);
             let answer = match upstream.exchange("TransactWriteItems", sent, leases(&actions)).await
             {
                 Ok(answer) => Answer::from(answer),
@@ -133,7 +140,7 @@ pub(crate) async fn get(
     check_length(&body)?;
     let deadline = long_deadline(first);
     let body = &body;
-    attempts(first, deadline, || async move {
+    let answer = attempts(first, deadline, || async move {
         let mut body = body.clone();
         let mut actions = Actions::new();
         let gets = body.get_mut("TransactItems").and_then(Value::as_array_mut);
@@ -156,7 +163,7 @@ pub(crate) async fn get(
             let (on, asked_for_old) = (On::Anything, true);
             actions.insert(at, ManagedAction { table, terms, on, asked_for_old });
         }
-        let sent = Value::Object(body).to_string().into_bytes();
+        let sent = written(&body);
         let answer = upstream.exchange("TransactGetItems", sent, None).await.map(Answer::from);
         let answer = answer.map_err(|error| refused(&error))?;
         if is_late(&actions) {
@@ -166,7 +173,7 @@ pub(crate) async fn get(
             return Ok(Attempt::Answered(answer));
         }
         check_understood(&actions)?;
-        let mut members = answer.members();
+        let mut members = understood(&answer)?;
         let found = members.get_mut("Responses").and_then(Value::as_array_mut);
         for (at, found) in found.into_iter().flatten().enumerate() {
             let Some((found, action)) = found.as_object_mut().zip(actions.get(&at)) else {
@@ -182,9 +189,43 @@ pub(crate) async fn get(
                 found.insert("Item".to_owned(), item.into());
             }
         }
-        Ok(Attempt::Answered(answer.with_body(members)))
+        Ok(Attempt::Answered(answer.with_body(&members)))
     })
-    .await
+    .await?;
+    let gets = managed_parts(upstream, body).into_iter().map(|(at, part, ..)| (at, part));
+    note_reads(gets.collect(), &answer).await;
+    Ok(answer)
+}
+
+/// The actions of a transaction on items of managed tables, with their places.
+fn managed_parts<'a, 'b>(
+    upstream: &'a Upstream,
+    body: &'b Members,
+) -> Vec<(usize, Part<'a>, Verb, &'b Members)> {
+    let actions = body.get("TransactItems").and_then(Value::as_array).into_iter().flatten();
+    let mut parts = Vec::new();
+    for (at, action) in actions.enumerate() {
+        for (form, request) in action.as_object().into_iter().flatten() {
+            let Some(request) = request.as_object() else { continue };
+            // A get names its item as a check does.
+            let verb = verb_of(form).unwrap_or(Verb::Check);
+            let Ok(Some(table)) = upstream.table_of(request) else { continue };
+            let key = key_in(request, verb.image()).and_then(|key| table.key_of(key).ok()?);
+            parts.extend(key.map(|key| (at, Part { table, key }, verb, request)));
+        }
+    }
+    parts
+}
+
+/// What an action of this form does.
+fn verb_of(form: &str) -> Option<Verb> {
+    match form {
+        "Put" => Some(Verb::Put),
+        "Update" => Some(Verb::Update),
+        "Delete" => Some(Verb::Delete),
+        "ConditionCheck" => Some(Verb::Check),
+        _ => None,
+    }
 }
 
 /// Refuses a transaction of more actions than DynamoDB takes now. Were it passed on, one that takes more would carry it out
@@ -234,13 +275,8 @@ async fn guarded_actions<'a>(
         for (form, request) in forms {
             let Some(members) = request.as_object() else { continue };
             let Some(table) = upstream.table_of(members)? else { continue };
-            let verb = match form.as_str() {
-                "Put" => Verb::Put,
-                "Update" => Verb::Update,
-                "Delete" => Verb::Delete,
-                "ConditionCheck" => Verb::Check,
-                _ => return Err(Refusal::serialization(format!("{form} is no action"))),
-            };
+            let verb = verb_of(form)
+                .ok_or_else(|| Refusal::serialization(format!("{form} is no action")))?;
             let members = without_nulls(members.clone());
             parameters::check(form, &members)?;
             check_required(at, verb, &members)?;
@@ -379,7 +415,7 @@ fn transacted(actions: &Actions<'_>, answer: Answer) -> Result<Outcome, Refusal>
     } else if !absent.is_empty() {
         Outcome::Absent(absent)
     } else {
-        Outcome::Attempt(Attempt::Answered(answer.with_body(members)))
+        Outcome::Attempt(Attempt::Answered(answer.with_body(&members)))
     })
 }
 
@@ -398,7 +434,7 @@ fn named_logically(actions: &Actions<'_>, answer: Answer) -> Answer {
             }
         }
     }
-    answer.with_body(members)
+    answer.with_body(&members)
 }
 
 #[cfg(test)]

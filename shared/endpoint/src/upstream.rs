@@ -11,7 +11,7 @@ use serde_json::Value;
 use tokio::task::JoinSet;
 
 use crate::call::{Answer, Call};
-use crate::document::Members;
+use crate::document::{self, Members};
 use crate::metrics::Metrics;
 use crate::page_room::PageRoom;
 use crate::refusal::Refusal;
@@ -130,12 +130,14 @@ impl Upstream {
         self.client.send(RawRequest { target: &target, mark, body, leases }).await
     }
 
-    /// Reads in a task of its own, which takes the answer apart, too: the shards of a page are work for all processors.
-    pub(crate) async fn read(
+    /// Reads in a task of its own, in which `take_apart` is done with the answer, too: the shards of a page are work for all
+    /// processors.
+    pub(crate) async fn read<T: Send + 'static>(
         &self,
         operation: &'static str,
         body: Bytes,
-    ) -> Result<(Answer, Members), RawError> {
+        take_apart: impl FnOnce(&Answer) -> T + Send + 'static,
+    ) -> Result<(Answer, T), RawError> {
         self.metrics.count_upstream(operation);
         let client = self.client.clone();
         let mut reading = JoinSet::new();
@@ -143,8 +145,8 @@ impl Upstream {
             let target = format!("{TARGET_PREFIX}{operation}");
             let request = RawRequest { target: &target, mark: (MARK, "1"), body, leases: vec![] };
             let answer = Answer::from(client.send(request).await?);
-            let members = answer.members();
-            Ok((answer, members))
+            let result = take_apart(&answer);
+            Ok((answer, result))
         });
         // It ends with whoever waits for it.
         let read = reading.join_next().await.expect("it was spawned");
@@ -174,6 +176,19 @@ pub(crate) fn deadline(table: &ManagedTable) -> Deadline {
 /// The time by which a batch or a transaction is.
 pub(crate) fn long_deadline(table: &ManagedTable) -> Deadline {
     Deadline::after(table.requests().now(), LONG_TIMEOUT)
+}
+
+/// The members of an answer to a read that succeeded: one that cannot be understood is not taken for one that found nothing.
+pub(crate) fn understood(answer: &Answer) -> Result<Members, Refusal> {
+    document::read(&answer.body).map_err(|error| not_understood(&error))
+}
+
+/// What a client is told of such an answer. Where it ends is said, and nothing of what it holds.
+pub(crate) fn not_understood(error: &serde_json::Error) -> Refusal {
+    let (line, column) = (error.line(), error.column());
+    Refusal::internal(format!(
+        "dynashard: DynamoDB's answer was not understood, at line {line}, column {column} of it"
+    ))
 }
 
 /// What a client is told of a request that was not answered.

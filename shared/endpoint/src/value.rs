@@ -1,12 +1,16 @@
 //! Whether DynamoDB takes an item, for a batch: it refuses one as a whole for a part of it, and its parts are sent one by one.
 
-use std::collections::BTreeSet;
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use dynashard_core::MAX_DEPTH;
 use dynashard_keys::{KeyError, Number, SortKeyType};
+use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 use crate::document::Members;
 use crate::refusal::Refusal;
@@ -36,6 +40,57 @@ const MAX_ITEM_BYTES: usize = 400 << 10;
 /// About how many bytes an item takes. What is no value in it counts for nothing: DynamoDB refuses it, in its own words.
 pub(crate) fn bytes(item: &Members) -> usize {
     item.iter().map(|(name, value)| name.len() + size(value, 0).unwrap_or_default()).sum()
+}
+
+/// About how many bytes a value takes that DynamoDB has written.
+pub(crate) fn stored_bytes(value: &RawValue) -> usize {
+    serde_json::from_str::<Stored<'_>>(value.get()).map_or(0, |value| value.bytes())
+}
+
+/// A value as DynamoDB has written it.
+#[derive(Deserialize)]
+enum Stored<'a> {
+    #[serde(rename = "S")]
+    Text(#[serde(borrow)] Cow<'a, str>),
+    #[serde(rename = "N")]
+    Number(#[serde(borrow)] Cow<'a, str>),
+    #[serde(rename = "B")]
+    Binary(#[serde(borrow)] Cow<'a, str>),
+    #[serde(rename = "BOOL", alias = "NULL")]
+    Flag(IgnoredAny),
+    #[serde(rename = "L")]
+    List(#[serde(borrow)] Vec<Stored<'a>>),
+    #[serde(rename = "M")]
+    Map(#[serde(borrow)] BTreeMap<String, Stored<'a>>),
+    #[serde(rename = "SS")]
+    Texts(Vec<String>),
+    #[serde(rename = "NS")]
+    Numbers(Vec<String>),
+    #[serde(rename = "BS")]
+    Binaries(Vec<String>),
+}
+
+impl Stored<'_> {
+    fn bytes(&self) -> usize {
+        let of_number = |text: &str| number(text).unwrap_or_default();
+        let of_binary = |text: &str| binary(text).unwrap_or_default();
+        match self {
+            Self::Text(text) => text.len(),
+            Self::Number(text) => of_number(text),
+            Self::Binary(text) => of_binary(text),
+            Self::Flag(_) => 1,
+            Self::List(elements) => {
+                3 + elements.iter().map(|value| 1 + value.bytes()).sum::<usize>()
+            }
+            Self::Map(entries) => {
+                let entries = entries.iter().map(|(name, value)| 1 + name.len() + value.bytes());
+                3 + entries.sum::<usize>()
+            }
+            Self::Texts(elements) => elements.iter().map(String::len).sum(),
+            Self::Numbers(elements) => elements.iter().map(|text| of_number(text)).sum(),
+            Self::Binaries(elements) => elements.iter().map(|text| of_binary(text)).sum(),
+        }
+    }
 }
 
 /// Refuses an item, or with `is_key` a key, that DynamoDB does not take for this table.
@@ -153,7 +208,7 @@ fn binary(text: &str) -> Result<usize, Refusal> {
 
 fn number(text: &str) -> Result<usize, Refusal> {
     match text.trim().parse::<Number>() {
-        Ok(number) => Ok(number.to_string().len() / 2 + 2),
+        Ok(number) => Ok(number.stored_bytes()),
         Err(KeyError::NumberOutOfRange { .. }) => Err(Refusal::validation(
             "Number overflow. Attempting to store a number with magnitude larger than supported range",
         )),

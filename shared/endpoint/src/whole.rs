@@ -52,8 +52,8 @@ impl Counted {
         let mut counted = Vec::with_capacity(found.len());
         // Each with a place of the table, and whether it counts if something is live there, or if nothing is.
         let mut doubts = Vec::new();
-        // What lies in no shard that is known, and tells no generation.
-        let mut strays = Vec::new();
+        // All that is looked up: those, and what lies in no shard that is known and tells no generation.
+        let mut spots = Vec::new();
         for (found, partition) in found.into_iter().zip(partitions) {
             // No client has an item under a key that is not one.
             let Some(partition) = partition else { continue };
@@ -70,7 +70,7 @@ impl Counted {
                     // New wins, and is in the index itself.
                     Place::OldHome => shards.new_home(&key),
                     Place::Elsewhere if found.generation == 0 => {
-                        strays.push(((found.at, key.sort), partition));
+                        spots.push(((found.at, key.sort), partition));
                         continue;
                     }
                     Place::Elsewhere => continue,
@@ -79,15 +79,16 @@ impl Counted {
                     new_home.map(|home| ((home.as_str().to_owned(), key.sort.clone()), false));
                 let own = ((found.at.clone(), key.sort), true);
                 let may_be_marker = shards.may_hold_markers() && is_bare(table, &found.item);
-                let looked_up = new_home.into_iter().chain(may_be_marker.then_some(own));
-                doubts.extend(looked_up.map(|(spot, if_live)| (counted.len(), spot, if_live)));
+                for (spot, if_live) in new_home.into_iter().chain(may_be_marker.then_some(own)) {
+                    spots.push((spot.clone(), partition.clone()));
+                    doubts.push((counted.len(), spot, if_live));
+                }
             }
             counted.push(Some(found));
         }
-        let spots =
-            doubts.iter().map(|(_, spot, _)| spot).chain(strays.iter().map(|(spot, _)| spot));
-        let looked = look(upstream, table, spots.cloned().collect(), None, deadline).await?;
-        for (spot, partition) in strays {
+        let all = spots.iter().map(|(spot, _)| spot.clone()).collect();
+        let looked = look(upstream, table, all, None, deadline).await?;
+        for (spot, partition) in spots {
             let generation = looked.generations.get(&spot).copied().unwrap_or_default();
             if generation > known[&partition].generation().get() {
                 table.requests().forget(&partition);

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::call::Answer;
 use crate::document::Members;
-use crate::evaluation::{Evaluation, MAX_PAGE_BYTES, Page, flag, malformed, not_understood};
+use crate::evaluation::{Evaluation, Item, MAX_PAGE_BYTES, Page, flag, malformed, not_understood};
 use crate::guard::{PageExpressions, page_expressions};
 use crate::items::Attempt;
 use crate::judged::judged;
@@ -174,7 +174,7 @@ impl Asked {
                 }
                 let key = |name: &String| Some((name.clone(), item.get(name)?.clone()));
                 let place = self.keys.iter().filter_map(key).collect::<Members>();
-                if self.evaluation.take(&mut page, place, item, bytes).is_break() {
+                if self.evaluation.take(&mut page, place, Item::Read(item), bytes).is_break() {
                     break;
                 }
             }

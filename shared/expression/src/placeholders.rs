@@ -1,4 +1,4 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
@@ -12,19 +12,21 @@ pub struct Placeholders {
     pub names: BTreeMap<String, String>,
     /// The value of each `:value`, in DynamoDB JSON.
     pub values: BTreeMap<String, Value>,
+    /// The names that were added. A client's may look like them.
+    own: BTreeSet<String>,
 }
 
 impl Placeholders {
     /// The placeholder of an attribute: `#_ds0`, `#_ds1` and so on. The same one if asked again, since DynamoDB takes any
     /// number of placeholders for an attribute but bounds the length of an expression.
     pub fn name(&mut self, attribute: &str) -> String {
-        let is_ours = |name: &str| name.starts_with(OWN_NAME);
-        let known = self.names.iter().find(|(name, of)| is_ours(name) && *of == attribute);
-        if let Some((name, _)) = known {
+        let is_of = |name: &&String| self.names.get(*name).is_some_and(|of| of == attribute);
+        if let Some(name) = self.own.iter().find(is_of) {
             return name.clone();
         }
         let name = unused(OWN_NAME, &self.names);
         self.names.insert(name.clone(), attribute.to_owned());
+        self.own.insert(name.clone());
         name
     }
 
@@ -90,5 +92,14 @@ mod tests {
         assert_eq!(placeholders.name("_x"), "#_ds2");
         assert_eq!(placeholders.name("_y"), "#_ds3");
         assert_eq!(placeholders.names["#_ds1"], "a");
+    }
+
+    /// DynamoDB refuses a name that no expression uses. What was added used it in the client's place.
+    #[test]
+    fn regression_an_unused_name_of_the_client_was_taken_for_one_that_was_added() {
+        let mut placeholders = Placeholders::default();
+        placeholders.names.insert("#_ds0".to_owned(), "sk".to_owned());
+        assert_eq!(placeholders.name("sk"), "#_ds1");
+        assert_eq!(placeholders.name("sk"), "#_ds1");
     }
 }

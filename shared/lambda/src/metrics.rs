@@ -172,6 +172,10 @@ names! {
     /// queue.
     StreamRecordsRefused, "`RebalanceFunction`",
         "Look at the log, and at the queue `RebalanceFailures`";
+    /// Changes of shard counts could not be carried on, for a reason that neither passes by itself nor counts as another
+    /// metric: a permission is missing, or DynamoDB rejects too many items. The next sweep tries again.
+    ChangesFailed, "`RebalanceFunction`",
+        "The log says why: [`changes-failed`](RUNBOOK.md#changes-failed)";
     /// Changes of shard counts ended: the growth of a `random` collection when it is in force and leases on the old
     /// count have ended, any other change when its items are moved and its markers removed.
     ReshardsFinished, "`RebalanceFunction`",

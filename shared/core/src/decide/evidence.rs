@@ -307,6 +307,14 @@ pub(crate) fn units(measures: &Measures, access: Access) -> f64 {
     }
 }
 
+/// Of an hour, the units of the busiest minute that was seen in it.
+pub(crate) fn busiest(measures: &Measures, access: Access) -> f64 {
+    match access {
+        Access::Write => measures.busiest_write_units,
+        Access::Get | Access::Query => measures.busiest_read_units,
+    }
+}
+
 fn granted(measures: &Measures, access: Access) -> f64 {
     match access {
         Access::Write => measures.written_units,

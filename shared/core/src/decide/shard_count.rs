@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use dynashard_keys::{PartitionKey, ShardCount, ShardId};
 
-use crate::decide::evidence::{CAPACITY_IN_NEED, COMPLETE_AFTER, Heat, slope, units};
+use crate::decide::evidence::{CAPACITY_IN_NEED, COMPLETE_AFTER, Heat, busiest, slope, units};
 use crate::decide::pace::most_moves_per_sec;
 use crate::model::decision::{Bound, CountChange, Decision, Diagnosis, Figures, Payback};
 use crate::model::epochs::Extent;
@@ -80,8 +80,10 @@ const IN_FORCE_AFTER: Duration = Duration::from_secs(1);
 const REPORTED_WITHIN: Duration = Duration::from_mins(10);
 /// A key with fewer refusals a second, as a part of what a partition takes, is beside a hot one.
 const FEW_REFUSALS: f64 = 0.05;
-/// The write units that moving an item takes, with its marker.
-const MOVE_WCU: f64 = 5.0;
+/// The write units that moving a kilobyte of an item takes: two writes in a transaction, each at twice the price.
+const TRANSFER_WCU: f64 = 4.0;
+/// Those that removing its marker takes.
+const MARKER_WCU: f64 = 1.0;
 /// How long moving the items of a shrink may take: as long as its close waits anyway, by default, for requests that may
 /// still be executed. Until it has closed, no shards are added for a load that comes back.
 const LONGEST_MOVE: Duration = Duration::from_mins(16);
@@ -106,8 +108,11 @@ pub fn decide(evidence: Evidence<'_>, settings: &Settings, waits: Waits) -> Deci
                 let end = Duration::from_secs(bucket.end_secs());
                 end.saturating_add(REPORTED_WITHIN) > evidence.now
             };
-            let mut buckets = evidence.heat.buckets.keys().chain(evidence.load.buckets.keys());
-            let is_reported = buckets.any(|bucket| bucket.span != Span::Hour && is_recent(bucket));
+            let mut buckets = evidence.heat.buckets.iter().chain(&evidence.load.buckets);
+            // Who only looks whether it may shrink stands for no environment.
+            let is_reported = buckets.any(|(bucket, measures)| {
+                bucket.span != Span::Hour && measures.environments > 0.0 && is_recent(bucket)
+            });
             if by_ledger.diagnosis == Diagnosis::TooLittleEvidence && !is_reported {
                 return reported(evidence, settings, waits);
             }
@@ -141,12 +146,15 @@ pub(crate) fn decide_shrink_of(
     if !covers(load, window, now) || load.damaged > 0 || load.of_the_future(now) > 0 {
         return Decision { diagnosis: Diagnosis::TooLittleEvidence, ..cold };
     }
-    // An hour's mean hides its peak.
+    // An hour's mean hides its peak, of which the looks in it have seen most.
     let peak_of = |access: Access| {
         let of = |span: Span, factor: f64| {
-            let secs = span.secs_f64();
             let recent = load.of(span, now).filter(|(bucket, _)| bucket.end_secs() >= since);
-            recent.map(|(_, m)| units(m, access) / secs * factor).fold(0.0, f64::max)
+            let a_second = |m: &Measures| {
+                let mean = units(m, access) / span.secs_f64();
+                (mean * factor).max(busiest(m, access) / Span::Minute.secs_f64())
+            };
+            recent.map(|(_, m)| a_second(m)).fold(0.0, f64::max)
         };
         of(Span::Minute, 1.0).max(of(Span::Hour, 1.5))
     };
@@ -179,7 +187,8 @@ pub(crate) fn decide_shrink_of(
         let too_dear = too_dear.then_some(Hindrance::TooDear);
         let present = metadata.number_of_shards.get();
         let per_sec = most_moves_per_sec(settings, present, target.get(), writes);
-        let too_long = payback.items / per_sec > LONGEST_MOVE.as_secs_f64();
+        let moved = payback.items * units_of_item(load, now);
+        let too_long = moved / per_sec > LONGEST_MOVE.as_secs_f64();
         let too_long = too_long.then_some(Hindrance::TooLong);
         check_change(metadata, now.as_secs(), pause).err().or(too_dear).or(too_long)
     };
@@ -522,6 +531,14 @@ fn rises(load: &Ledger, now: Duration) -> bool {
     [Access::Write, Access::Get].iter().any(|access| ramp(&minutes(load, *access, now)).is_some())
 }
 
+/// The write units that an item takes, on average, as the writes of late tell.
+fn units_of_item(load: &Ledger, now: Duration) -> f64 {
+    let sum = load.of(Span::Hour, now).fold((0.0, 0.0), |(units, writes), (_, measures)| {
+        (units + measures.write_units, writes + measures.writes)
+    });
+    if sum.1 > 0.0 { (sum.0 / sum.1).max(1.0) } else { 1.0 }
+}
+
 /// What it costs to go to `target` shards, and what that saves.
 fn payback(items: f64, evidence: Evidence<'_>, target: ShardCount, since: u64) -> Payback {
     let Evidence { metadata, load, now, .. } = evidence;
@@ -537,7 +554,7 @@ fn payback(items: f64, evidence: Evidence<'_>, target: ShardCount, since: u64) -
     let items = if moves { items * (1.0 - target / present) } else { 0.0 };
     Payback {
         items,
-        cost_wcu: items * MOVE_WCU,
+        cost_wcu: items * (units_of_item(load, now) * TRANSFER_WCU + MARKER_WCU),
         saved_rcu_an_hour: queries / covered.max(1.0) * (present - target) * SHARD_RCU,
     }
 }

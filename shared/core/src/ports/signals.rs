@@ -21,6 +21,11 @@ pub trait HeatSource: Send + Sync {
 pub trait HeatAlarms: Send + Sync {
     /// The one on this access: reads have one for gets and queries together.
     fn alarm(&self, access: Access) -> Box<dyn AlarmControl + '_>;
+
+    /// Whether there is one: a stack may do without, and leave growth to its writers.
+    fn is_there(&self, _access: Access) -> bool {
+        true
+    }
 }
 
 /// An alarm, or several that are one to whoever acts on them.

@@ -125,13 +125,14 @@ impl<'a, W: HeatSource + HeatAlarms> AutoScaler<'a, W> {
 
     /// Asks the alarm itself, since events can be lost and an alarm can stay raised without another
     /// transition. `None` where it is not raised. What is hot is looked for also if the alarm cannot be
-    /// asked: somebody may have deleted it.
+    /// asked: somebody may have deleted it. A stack that does without alarms has nothing to look for.
     pub async fn sweep(
         &self,
         access: Access,
         deadline: Deadline,
     ) -> Result<Option<HeatReport>, Error> {
-        if self.directory.settings().scaling.mode == ScalingMode::Off {
+        let is_off = self.directory.settings().scaling.mode == ScalingMode::Off;
+        if is_off || !self.watch.is_there(access) {
             return Ok(None);
         }
         let mut unasked = None;
@@ -309,19 +310,21 @@ impl<'a, W: HeatSource + HeatAlarms> AutoScaler<'a, W> {
     }
 
     /// The ledger of a collection's load, with a note that somebody has looked: an empty minute says that the
-    /// collection was cool only if somebody was there to see it.
+    /// collection was cool only if somebody was there to see it. Minutes are kept for less long than a window lasts, so the hours take
+    /// note of the busiest ones.
     async fn watched_load(
         &self,
         partition: &PartitionKey,
         deadline: Deadline,
     ) -> Result<Ledger, Error> {
         let (kind, now) = (LedgerKind::Load, self.directory.now().wall);
-        // Where nobody else reports, nobody else removes what is old.
-        let expired =
-            self.directory.records().ledger(partition, kind, deadline).await?.expired(now);
+        let known = self.directory.records().ledger(partition, kind, deadline).await?;
         let seen = Measures { reports: 1.0, ..Measures::default() };
         let added = [Span::Minute, Span::Hour].map(|span| (Bucket::of(span, now), seen));
-        let addition = Addition { added: added.into(), expired, ..Addition::default() };
+        let added = added.into_iter().chain(known.busier_minutes(now)).collect();
+        // Where nobody else reports, nobody else removes what is old.
+        let expired = known.expired(now);
+        let addition = Addition { added, expired, ..Addition::default() };
         Ok(self.directory.records().add(partition, kind, &addition, deadline).await?.value)
     }
 

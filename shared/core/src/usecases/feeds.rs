@@ -134,11 +134,11 @@ impl<P: Ord + Clone, K: Clone, E> Feeds<P, K, E> {
         (!self.feeds.iter().any(is_behind)).then_some((at, entry))
     }
 
-    /// Takes the next entry of a shard, which [`Feeds::peek`] has shown. It `counts` unless it is a repetition.
-    pub fn pop(&mut self, at: usize, counts: bool) -> Option<E> {
+    /// Takes the next entry of a shard, which [`Feeds::peek`] has shown, with its place. It `counts` unless it is a repetition.
+    pub fn pop(&mut self, at: usize, counts: bool) -> Option<(P, E)> {
         let feed = &mut self.feeds[at];
         feed.brought += usize::from(counts);
-        feed.entries.pop_front().map(|(_, entry)| entry)
+        feed.entries.pop_front()
     }
 
     /// Whether everything was read and taken.
@@ -185,7 +185,7 @@ mod tests {
     fn taken(feeds: &mut Numbers) -> Vec<u32> {
         let mut taken = Vec::new();
         while let Some((at, _)) = feeds.peek() {
-            taken.extend(feeds.pop(at, true));
+            taken.extend(feeds.pop(at, true).map(|(place, _)| place));
         }
         taken
     }

@@ -16,7 +16,7 @@ use crate::usecases::index::is_out_of_date;
 use crate::usecases::native_shards::NativeShards;
 use crate::usecases::reader::Reader;
 use crate::usecases::watch::Telemetry;
-use crate::usecases::write::{Among, HeldWrites};
+use crate::usecases::write::Among;
 use crate::usecases::writer::Writer;
 
 /// Carries out requests in DynamoDB's own words, or says what they have to carry. Their text is their sender's: whoever sends
@@ -69,15 +69,9 @@ impl NativeRequests {
         self.directory.lease().epoch_secs()
     }
 
-    /// Tells how many clients ask at present, each of which waits for an answer before it asks again: what they would ask for
-    /// if none of their writes were held follows from that.
-    pub fn tell_clients(&self, clients: usize) {
-        self.writer.tell_clients(clients);
-    }
-
-    /// The writes that are held since DynamoDB has throttled them.
-    pub fn writes_held(&self) -> HeldWrites {
-        self.writer.writes_held()
+    /// Tells what became of writes that are held, or were part of a transaction.
+    pub fn writer(&self) -> &Writer {
+        &self.writer
     }
 
     /// Carries out a write of one item, which asks for so many write units, in whatever phase its collection is.

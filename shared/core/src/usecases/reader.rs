@@ -30,6 +30,7 @@ use crate::usecases::query::{PageBudget, Query, QueryPage, read_page};
 use crate::usecases::read::Lookup;
 use crate::usecases::read_native::native_get;
 use crate::usecases::watch::{Beside, REPORTING_TIME, Telemetry, Watch};
+use crate::usecases::write::Fate;
 
 /// Reads items and collections.
 pub struct Reader {
@@ -319,6 +320,20 @@ impl Reader {
     /// collection that nothing throttles. It takes a second at most.
     pub async fn activity(&self, metadata: &CollectionMetadata, deadline: Deadline) -> Activity {
         activity(&self.directory, metadata, deadline).await
+    }
+
+    /// Takes note of a read that somebody else has sent as a part of a batch or a transaction: of so many read units, and what came of
+    /// it.
+    pub async fn took_part(&self, key: &ItemKey, units: f64, fate: Fate) {
+        self.arrived(&key.partition, Some(key), Access::Get);
+        let granted = match fate {
+            Fate::Done => Ok(Granted::to_one(units)),
+            Fate::Refused => return,
+            Fate::Cancelled => return self.watch.meter.refused(key, self.directory.now()),
+            Fate::Throttled(throttle) => Err(Error::throttled(throttle)),
+        };
+        let granted = granted.as_ref().map(|granted| *granted);
+        self.answered(&key.partition, Some(key), Access::Get, granted).await;
     }
 
     /// Takes note of a read that comes in.

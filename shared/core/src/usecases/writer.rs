@@ -16,8 +16,8 @@ use crate::usecases::counter::{Added, KnownCounters, add, delete_counter};
 use crate::usecases::directory::Directory;
 use crate::usecases::watch::Telemetry;
 use crate::usecases::write::{
-    Among, Deleted, HeldWrites, Precondition, WriteContext, Written, delete, native, patch, put,
-    terms_of_item,
+    Among, Deleted, Fate, HeldWrites, Precondition, WriteContext, Written, delete, native, note,
+    patch, put, terms_of_item,
 };
 
 /// Puts, patches and deletes items.
@@ -130,13 +130,14 @@ impl Writer {
         delete_counter(&self.context, &self.counters, key, deadline).await
     }
 
-    /// Tells how many clients ask at present, each of which waits for an answer before it asks again.
-    pub(crate) fn tell_clients(&self, clients: usize) {
+    /// Tells how many clients ask at present, each of which waits for an answer before it asks again: what they would ask for if none
+    /// of their writes were held follows from that.
+    pub fn tell_clients(&self, clients: usize) {
         self.context.held.tell(clients);
     }
 
-    /// The writes that are held for their clients.
-    pub(crate) fn writes_held(&self) -> HeldWrites {
+    /// The writes that are held for their clients since DynamoDB has throttled them.
+    pub fn writes_held(&self) -> HeldWrites {
         self.context.held.writes()
     }
 
@@ -159,6 +160,12 @@ impl Writer {
         deadline: Deadline,
     ) -> Result<NativeTerms, Error> {
         terms_of_item(&self.context, key, among, deadline).await
+    }
+
+    /// Takes note of a write of a transaction that somebody else has sent: of so many write units, and what came of it. The collection
+    /// grows by it, and does not shrink, as by a single write.
+    pub async fn took_part(&self, key: &ItemKey, units: f64, fate: Fate, deadline: Deadline) {
+        note(&self.context, key, units, fate, deadline).await;
     }
 
     /// Carries out independent writes, interleaved over partition keys so that no collection waits

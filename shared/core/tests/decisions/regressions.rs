@@ -200,6 +200,55 @@ fn regression_reads_that_throttled_in_bursts_never_led_to_growth() {
     assert_eq!(decided(1_000_000, own), CountChange::None, "who is throttled now knows more");
 }
 
+/// The schedule's own look, which reports no traffic, counted as a report: a collection of which nobody reports anything was never
+/// relieved by its alarm while it was looked at.
+#[test]
+fn regression_a_look_was_taken_for_a_report() {
+    let report = Cause::Reported {
+        access: Access::Write,
+        per_second: 300.0,
+        hottest_share: None,
+        shards: &[],
+    };
+    for (environments, action) in [(0.0, CountChange::Grow(count(2))), (1.0, CountChange::None)] {
+        let mut load = with_load(Span::Minute, "writes", &[0.0; 3], 1);
+        for measures in load.buckets.values_mut() {
+            (measures.reports, measures.environments) = (1.0, environments);
+        }
+        let metadata = resting(1, Placement::Xxh64);
+        let (heat, settings) = (Ledger::default(), Settings::default());
+        let evidence =
+            Evidence { metadata: &metadata, heat: &heat, load: &load, cause: report, now: now() };
+        assert_eq!(decide(evidence, &settings, Waits::of(&settings)).action, action);
+    }
+}
+
+/// A job that wrote for a minute of each hour had a mean of nothing: its collection shrank before each run, and grew in it.
+#[test]
+fn regression_an_hour_with_one_busy_minute_was_taken_for_a_calm_one() {
+    let mut load = with_load(Span::Hour, "write_units", &[100.0; 4], 1);
+    let calm = shrink(16, &load, now(), &Settings::default());
+    assert_eq!(calm.action, CountChange::Shrink(count(1)));
+    let hour = load.buckets.values_mut().next_back().expect("an hour");
+    hour.busiest_write_units = 6_000.0 * 60.0;
+    let busy = shrink(16, &load, now(), &Settings::default());
+    assert_eq!((busy.diagnosis, busy.action), (Diagnosis::InUse, CountChange::None));
+}
+
+/// Items of 10 KB were moved at a tenth of the pace that was reckoned with: for two hours no load that came back could be relieved.
+#[test]
+fn regression_a_shrink_reckoned_with_items_of_a_kilobyte() {
+    for (units, hindrance) in [(5.0, None), (50.0, Some(Hindrance::TooLong))] {
+        let mut load = with_load(Span::Hour, "write_units", &[units; 6], 1);
+        add_rates(&mut load, Span::Hour, "writes", [5.0; 6].into_iter(), 1);
+        let decision = shrink(16, &load, now(), &Settings::default());
+        let payback = decision.figures.payback.expect("a payback");
+        let each = 4.0 * units / 5.0 + 1.0;
+        assert!((payback.cost_wcu / payback.items - each).abs() < 1e-6, "{payback:?}");
+        assert_eq!(decision.hindrance, hindrance, "{units} units a second");
+    }
+}
+
 /// Somebody had put a hottest sort key into a minute that began in the seconds that count.
 #[test]
 fn regression_a_hottest_item_of_another_span_counted() {

@@ -512,6 +512,31 @@ fn an_alarm_that_cannot_be_set_back_undoes_nothing() {
     assert!(matches!(report.rearm, Rearm::Failed(_)), "{report:?}");
 }
 
+/// An operator had removed both alarms, as the page says, and what asks them failed twice a minute.
+#[test]
+fn regression_a_stack_without_alarms_failed_each_minute() {
+    struct NoAlarms(MemoryHeat);
+    #[async_trait]
+    impl HeatSource for NoAlarms {
+        async fn throttled_keys(&self, _: HeatWindow) -> Result<Vec<HotKey>, StoreError> {
+            Err(StoreError::Misconfigured("the table has no rule".to_owned()))
+        }
+    }
+    impl HeatAlarms for NoAlarms {
+        fn alarm(&self, _: Access) -> Box<dyn AlarmControl + '_> {
+            self.0.alarm(Access::Write)
+        }
+        fn is_there(&self, _: Access) -> bool {
+            false
+        }
+    }
+    let hot = Hot::new(1);
+    let (watch, directory) = (NoAlarms(hot.heat.clone()), hot.world.directory());
+    let autoscaler = AutoScaler::new(&watch, &directory);
+    let swept = block_on(autoscaler.sweep(Access::Write, hot.world.deadline()));
+    assert_eq!((swept, hot.heat.requests()), (Ok(None), 0));
+}
+
 #[test]
 fn dry_run_decides_and_writes_nothing() {
     let hot = Hot::with(1, ScalingMode::DryRun);
@@ -755,6 +780,31 @@ fn regression_a_long_pass_left_out_what_was_due_meanwhile() {
         }
         assert_eq!(hot.world.memory.requests().ledger_updates, 3, "in an hour from {begins}");
     }
+}
+
+/// Minutes are kept for half an hour. What a burst asked for was gone before the window was over.
+#[test]
+fn regression_a_burst_was_forgotten_after_half_an_hour() {
+    let hot = unused(ShrinkPolicy::default().after);
+    let began = hot.world.clock.now().wall;
+    let minute = Bucket::of(Span::Minute, began);
+    let (asked, load_key) = (90_000.0, (partition(), LedgerKind::Load));
+    let burst = Measures { write_units: asked, get_units: 7.0, ..Measures::default() };
+    let buckets = [(minute, burst)].into();
+    let ledger = Ledger { buckets, ..Ledger::default() };
+    hot.world.memory.place_ledger(&partition(), LedgerKind::Load, ledger);
+    let directory = hot.world.directory();
+    let autoscaler = AutoScaler::new(&hot.heat, &directory);
+    for _ in 0..90 {
+        block_on(autoscaler.shrink(None, Duration::ZERO, hot.world.deadline())).expect("a page");
+        hot.world.clock.advance(Duration::from_mins(1));
+    }
+    let load = block_on(hot.world.memory.get::<Ledger>(&load_key));
+    let buckets = load.expect("a read").value.expect("a ledger").buckets;
+    assert!(!buckets.contains_key(&minute), "it is kept no longer");
+    let hour = buckets[&Bucket::of(Span::Hour, began)];
+    let busiest = [hour.busiest_write_units, hour.busiest_read_units];
+    assert_eq!(busiest.map(f64::to_bits), [asked, 7.0].map(f64::to_bits), "once");
 }
 
 /// A short window is watched by minutes.

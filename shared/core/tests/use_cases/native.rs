@@ -7,12 +7,12 @@ use std::time::Duration;
 use async_trait::async_trait;
 use dynashard_core::ports::{
     Clock, Existing, NativeGot, NativeGuard, NativeKind, NativeRead, NativeSent, NativeTerms,
-    NativeWrite, Required, StoreError,
+    NativeWrite, ReadRecords, Required, StoreError,
 };
 use dynashard_core::{
-    Among, AttributeValue, Attributes, Code, CollectionMetadata, DecidedBy, Error, HeldWrites,
-    NativeRequests, Outcome, Phase, ScalingMode, ScalingPolicy, Settings, StoredItem, Throttle,
-    Version,
+    Among, AttributeValue, Attributes, Bucket, Code, CollectionMetadata, DecidedBy, Error, Fate,
+    HeldWrites, Ledger, LedgerKind, NativeRequests, Outcome, Phase, ScalingMode, ScalingPolicy,
+    Settings, Span, StoredItem, Throttle, Version,
 };
 use dynashard_keys::{PhysicalKey, Placement};
 use dynashard_testkit::{Fault, Operation, Requests, block_on};
@@ -344,22 +344,56 @@ fn a_throttled_endpoint_holds_its_writes_and_decides_in_its_own_name() {
         let throttle = || Throttle::from_reason("TableWriteKeyRangeThroughputExceeded", None);
         let write = Native::new(&world, Does::Put("new"), Asks::Nothing);
         let write = write.before(|| {
-            assert_eq!(native.writes_held().now, 0, "it was not throttled yet");
+            assert_eq!(native.writer().writes_held().now, 0, "it was not throttled yet");
             Err(StoreError::Throttled(throttle()))
         });
         let write = write.before(|| {
-            assert_eq!(native.writes_held().now, 1);
+            assert_eq!(native.writer().writes_held().now, 1);
             Ok(())
         });
         let told = block_on(native.write(&key(MOVES), &write, 1.0, world.deadline()));
         assert!(told.is_ok_and(|(is_done, _)| is_done));
     }
-    assert_eq!(native.writes_held(), HeldWrites { now: 0, total: WRITES });
+    assert_eq!(native.writer().writes_held(), HeldWrites { now: 0, total: WRITES });
     let directory = world.directory();
     let history = block_on(directory.records().decisions(&partition(), world.deadline()));
     let records = history.expect("a history").records;
     assert_eq!(records[0].outcome, Outcome::Begun.as_str());
     assert!(records.iter().all(|record| record.by == DecidedBy::Endpoint.as_str()), "{records:?}");
+}
+
+/// A collection that was written by transactions alone counted as idle: it shrank under its whole load, and no throttle of theirs
+/// had it grow again.
+#[test]
+fn regression_transactions_counted_for_nothing() {
+    let scaling = ScalingPolicy { mode: ScalingMode::On, ..ScalingPolicy::default() };
+    let world = World::with(Settings { scaling, ..usual_settings() });
+    world.lay_out(1, 1, Placement::Xxh64);
+    world.clock.advance(Duration::from_mins(2));
+    let native = NativeRequests::new(world.directory());
+    let part = |fate| {
+        // Where it lies is known, as it was sent.
+        let (key, deadline) = (key(MOVES), world.deadline());
+        block_on(native.terms_of_item(&key, Among::Transaction, deadline)).expect("terms");
+        block_on(native.writer().took_part(&key, 30.0, fate, deadline));
+        block_on(native.reader().took_part(&key, 4.0, Fate::Done));
+    };
+    let began = world.clock.now().wall;
+    (0..3).for_each(|_| part(Fate::Done));
+    world.clock.advance(Duration::from_mins(1));
+    part(Fate::Refused);
+    let load = block_on(world.memory.get::<Ledger>(&(partition(), LedgerKind::Load)));
+    let load = load.expect("a read").value.expect("a ledger");
+    let minute = load.buckets[&Bucket::of(Span::Minute, began)];
+    assert!(minute.write_units >= 90.0, "{minute:?}");
+
+    world.heat_up();
+    part(Fate::Throttled(Throttle::from_reason("TableWriteKeyRangeThroughputExceeded", None)));
+    world.clock.advance(Duration::from_secs(1));
+    world.heat_up();
+    part(Fate::Throttled(Throttle::from_reason("TableWriteKeyRangeThroughputExceeded", None)));
+    let phase = world.memory.stored_metadata(&partition()).expect("a collection").phase;
+    assert!(matches!(phase, Phase::Forward { .. }), "{phase:?}");
 }
 
 /// Invariant I13.

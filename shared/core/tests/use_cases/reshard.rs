@@ -12,7 +12,7 @@ use dynashard_core::{
     Advance, Code, CollectionMetadata, Error, Generation, Job, PaceChange, Phase, Precondition,
     RequestDates, Settings, StoredItem, Version, leases_end,
 };
-use dynashard_keys::{Placement, ShardId};
+use dynashard_keys::{PartitionKey, Placement, ShardId};
 use dynashard_testkit::{Fault, Operation, Requests, block_on};
 
 use crate::world::{
@@ -514,6 +514,22 @@ fn nothing_closes_where_dynamodb_takes_older_dates() {
     world.memory.take_every_date(false);
     advance(&world, LONG).expect("it goes on to the end");
     assert_eq!(get(&world, MOVES).map(|item| text_of(&item)), Ok("old".to_owned()));
+}
+
+/// The sweep slept in each of its eight places until a change could close, and all others waited for that: thousands that had begun
+/// together took hours.
+#[test]
+fn regression_changes_that_only_waited_kept_others_from_being_carried_on() {
+    let world = world(Placement::Xxh64, 1);
+    let names = (0..40).map(|n| PartitionKey::new(format!("hot-{n}")).expect("a partition key"));
+    for name in names {
+        block_on(world.scaler().request_count(&name, count(2), world.deadline())).expect("begun");
+    }
+    // Long enough for the waits of one of them.
+    let sweep = block_on(world.rebalancer().sweep(world.deadline_in(Duration::from_mins(1))));
+    let closed = |advance: &Result<Advance, Error>| matches!(advance, Ok(Advance::Finished(_)));
+    let closed = sweep.collections.iter().filter(|(_, slice)| closed(&slice.advance)).count();
+    assert_eq!((sweep.left, closed), (0, 40));
 }
 
 /// Who raises H has found out that requests live longer: those may have come behind the closing scan.

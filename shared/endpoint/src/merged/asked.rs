@@ -3,19 +3,18 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
 use dynashard_aws::attributes::{FORWARDED, GENERATION};
 use dynashard_core::SecondaryIndex;
 use dynashard_expression::{KeyCondition, KeyRange, Placeholders};
-use dynashard_keys::{Number, PartitionKey, PhysicalPartitionKey};
+use dynashard_keys::{PartitionKey, PhysicalPartitionKey};
 use serde_json::{Value, json};
 
+use super::keys::{KeyNames, Scalar, Sequence};
 use crate::document::Members;
 use crate::evaluation::{Evaluation, flag, malformed, not_understood};
 use crate::guard::{PageExpressions, check_size, page_expressions, put_placeholders};
 use crate::refusal::Refusal;
-use crate::table::{ManagedTable, scalar};
+use crate::table::ManagedTable;
 
 /// What of a request says whether its client is told what it consumed.
 pub(super) const CAPACITY: &str = "ReturnConsumedCapacity";
@@ -34,6 +33,7 @@ pub(super) struct Asked {
     pub(super) placeholder: String,
     /// Whether entries show the whole of their items.
     pub(super) are_whole: bool,
+    pub(super) names: Arc<KeyNames>,
 }
 
 impl Asked {
@@ -80,7 +80,9 @@ impl Asked {
         }
         put_placeholders(&mut request, own);
         let start = body.get("ExclusiveStartKey").and_then(Value::as_object);
+        let names = Arc::new(names(table, &index, partition));
         Ok(Self {
+            names,
             partition: partition.clone(),
             index,
             ascending: flag(body, "ScanIndexForward")?.unwrap_or(true),
@@ -119,39 +121,20 @@ impl Asked {
         Ok(body)
     }
 
-    /// The place of an entry, or of a key behind which a page begins. `None` where it is of another index.
-    pub(super) fn place(&self, table: &ManagedTable, key: &Members) -> Option<Sequence> {
-        let of_index = self.index.sort_key.iter().map(|key| key.name.as_str());
-        // Each shard has another one.
-        let of_index = of_index.filter(|name| *name != table.partition_key_name());
-        let names = of_index.chain([table.sort_key_name()]);
-        names.map(|name| Scalar::of(key.get(name)?)).collect()
+    /// The place of a key behind which a page begins. `None` where it is of another index.
+    pub(super) fn place(&self, key: &Members) -> Option<Sequence> {
+        self.names.place.iter().map(|name| Scalar::of(key.get(name)?)).collect()
     }
 }
 
-/// Where an entry lies among the others: by the sort keys of the index, and by that of the table.
-///
-/// DynamoDB says in which order an index has its entries by their sort key, and nothing of those that share one. It is taken to be
-/// that of the table's sort key, as in the engine that tests run against. What is in another order is refused.
-pub(super) type Sequence = Vec<Scalar>;
-
-/// A key's value, in DynamoDB's order.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Scalar {
-    Text(String),
-    Number(Number),
-    Binary(Vec<u8>),
-}
-
-impl Scalar {
-    fn of(value: &Value) -> Option<Self> {
-        match scalar(value)? {
-            ("S", text) => Some(Self::Text(text.to_owned())),
-            ("N", text) => text.trim().parse().ok().map(Self::Number),
-            ("B", text) => STANDARD.decode(text).ok().map(Self::Binary),
-            _ => None,
-        }
-    }
+fn names(table: &ManagedTable, index: &SecondaryIndex, partition: &PartitionKey) -> KeyNames {
+    let own = table.partition_key_name();
+    // Each shard has another one.
+    let of_index = index.sort_key.iter().map(|key| &*key.name).filter(|name| *name != own);
+    let place = of_index.chain([table.sort_key_name()]).map(str::to_owned).collect::<Vec<_>>();
+    let common = index.keys().into_iter().map(str::to_owned);
+    let common = common.filter(|name| name != own && !place.contains(name)).collect();
+    KeyNames { partition: own.to_owned(), collection: partition.as_str().to_owned(), place, common }
 }
 
 /// What a key condition demands of an attribute, as DynamoDB reads it.

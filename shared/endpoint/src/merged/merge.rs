@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
+use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use dynashard_core::{Deadline, NativeShards, Place};
 use dynashard_keys::{ItemKey, PhysicalPartitionKey, SortKey};
 use futures_util::stream::{self, StreamExt, TryStreamExt};
@@ -12,15 +12,17 @@ use serde_json::Value;
 
 use super::asked::{Asked, CAPACITY};
 use super::feed::{Entry, Feeds, entries};
+use super::keys::Keys;
+use super::shard_page::ShardPage;
 use crate::call::Answer;
-use crate::document::Members;
-use crate::evaluation::Page;
+use crate::document::{Members, written};
+use crate::evaluation::{Item, Page};
 use crate::live::{Spot, in_time, look};
 use crate::no_page::NoPage;
 use crate::outcome::Outcome;
 use crate::refusal::Refusal;
 use crate::table::ManagedTable;
-use crate::upstream::{Upstream, refused};
+use crate::upstream::{Upstream, not_understood, refused};
 
 /// A page that is put together.
 pub(super) struct Merge<'a> {
@@ -31,7 +33,7 @@ pub(super) struct Merge<'a> {
     /// The shards, and what was read of them.
     partitions: Vec<PhysicalPartitionKey>,
     feeds: Feeds,
-    page: Page<Members>,
+    page: Page<Keys>,
     /// The sort keys of what was evaluated: while items move, one may be met once more.
     met: BTreeSet<SortKey>,
     /// What DynamoDB says that it consumed.
@@ -95,9 +97,7 @@ impl<'a> Merge<'a> {
         let asks = asks.collect::<Vec<_>>();
         let pages = stream::iter(asks).buffer_unordered(FAN_OUT);
         for (at, limit, page) in pages.try_collect::<Vec<_>>().await? {
-            if let Some(consumed) = page.get("ConsumedCapacity") {
-                add(&mut self.consumed, consumed);
-            }
+            page.consumed.iter().for_each(|consumed| add(&mut self.consumed, consumed));
             let of = (at, &self.partitions[at]);
             let (read, next) = entries(self.table, self.asked, self.shards, of, &self.feeds, page)?;
             self.feeds.take_in(at, limit, read, next);
@@ -111,7 +111,7 @@ impl<'a> Merge<'a> {
         at: usize,
         limit: usize,
         deadline: Deadline,
-    ) -> Result<(usize, usize, Members), NoPage> {
+    ) -> Result<(usize, usize, ShardPage), NoPage> {
         let (partition, next) = (&self.partitions[at], self.feeds.next(at));
         let mut body = self.asked.of_shard(self.table, partition, next, limit)?;
         // What has moved is seen at once. A global index has no such reads.
@@ -122,16 +122,18 @@ impl<'a> Merge<'a> {
     }
 
     /// Sends a query, and again for a while where DynamoDB has too much to do: a page of which one shard is missing is none.
-    async fn exchange(&self, body: Members, deadline: Deadline) -> Result<Members, NoPage> {
-        let sent = Bytes::from(Value::Object(body).to_string());
+    async fn exchange(&self, body: Members, deadline: Deadline) -> Result<ShardPage, NoPage> {
+        let sent = written(&body);
         let mut pause = FIRST_PAUSE;
         loop {
-            let read = self.upstream.read("Query", sent.clone()).await;
-            let (answer, members) = read.map_err(|error| refused(&error))?;
+            let names = Arc::clone(&self.asked.names);
+            let of = move |answer: &Answer| ShardPage::of(&answer.body, &names);
+            let read = self.upstream.read("Query", sent.clone(), of).await;
+            let (answer, page) = read.map_err(|error| refused(&error))?;
             match Outcome::of(answer) {
                 Outcome::Done(_) => {
                     self.check_layout(deadline).await?;
-                    return Ok(members);
+                    return page.map_err(|error| not_understood(&error).into());
                 }
                 Outcome::Again(_, answer) if pause > LONGEST_PAUSE => {
                     return Err(NoPage::Refused(answer));
@@ -218,10 +220,14 @@ impl<'a> Merge<'a> {
     fn merge(&mut self) -> ControlFlow<bool> {
         while let Some((at, entry)) = self.feeds.peek() {
             let counts = !self.shards.is_moving() || !self.met.contains(&entry.sort);
-            let Some(Entry { sort, key, item, bytes }) = self.feeds.pop(at, counts) else { break };
+            let Some((place, entry)) = self.feeds.pop(at, counts) else { break };
             if counts {
-                self.met.insert(sort);
-                self.asked.evaluation.take(&mut self.page, key, item, bytes)?;
+                let Entry { sort, common, text, bytes } = entry;
+                if self.shards.is_moving() {
+                    self.met.insert(sort);
+                }
+                let (keys, item) = (Keys { place, common }, Item::Written(text));
+                self.asked.evaluation.take(&mut self.page, keys, item, bytes)?;
             }
         }
         ControlFlow::Continue(())
@@ -232,6 +238,7 @@ impl<'a> Merge<'a> {
             self.upstream.page_room().learn(mean);
         }
         let last = self.page.last.clone().filter(|_| ends_early);
+        let last = last.map(|keys| self.asked.names.key(keys));
         let consumed = Some(self.consumed).filter(|consumed| !consumed.is_null());
         self.asked.evaluation.answer(self.page, last, consumed)
     }

@@ -8,7 +8,9 @@
 
 mod asked;
 mod feed;
+mod keys;
 mod merge;
+mod shard_page;
 
 use std::sync::Arc;
 

@@ -265,6 +265,25 @@ impl Ledger {
             .map(|(bucket, measures)| (*bucket, measures))
     }
 
+    /// By how much the busiest minutes of hours were busier than those hours have noted.
+    pub(crate) fn busier_minutes(&self, now: Duration) -> BTreeMap<Bucket, Measures> {
+        let mut busier = BTreeMap::<_, Measures>::new();
+        for (minute, of_minute) in self.of(Span::Minute, now) {
+            let hour = Bucket::of(Span::Hour, minute.start());
+            let noted = self.buckets.get(&hour).copied().unwrap_or_default();
+            let (writes, reads) =
+                (of_minute.write_units, of_minute.get_units + of_minute.query_units);
+            let writes = writes - noted.busiest_write_units;
+            let reads = reads - noted.busiest_read_units;
+            if writes > 0.0 || reads > 0.0 {
+                let of_hour = busier.entry(hour).or_default();
+                of_hour.busiest_write_units = of_hour.busiest_write_units.max(writes);
+                of_hour.busiest_read_units = of_hour.busiest_read_units.max(reads);
+            }
+        }
+        busier
+    }
+
     /// How many buckets claim to be of a time that has not come.
     pub fn of_the_future(&self, now: Duration) -> usize {
         let sampled = self.sampled.keys().map(|(bucket, _)| bucket);

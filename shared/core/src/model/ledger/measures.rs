@@ -28,11 +28,15 @@ pub struct Measures {
     pub ranked_units: f64,
     /// The write units of operations that were answered as throttled, each time that they were.
     pub refused_units: f64,
+    /// Of an hour: the write units of the busiest minute in it that a look has seen. Its mean hides that.
+    pub busiest_write_units: f64,
+    /// The read units of the one that was busiest by them.
+    pub busiest_read_units: f64,
 }
 
 impl Measures {
     /// All of them, each with the letter under which it is stored. Must be kept stable.
-    pub fn fields(&self) -> [(char, f64); 12] {
+    pub fn fields(&self) -> [(char, f64); 14] {
         [
             ('r', self.reports),
             ('e', self.environments),
@@ -46,6 +50,8 @@ impl Measures {
             ('s', self.read_units),
             ('k', self.ranked_units),
             ('x', self.refused_units),
+            ('b', self.busiest_write_units),
+            ('c', self.busiest_read_units),
         ]
     }
 
@@ -64,6 +70,8 @@ impl Measures {
             's' => &mut self.read_units,
             'k' => &mut self.ranked_units,
             'x' => &mut self.refused_units,
+            'b' => &mut self.busiest_write_units,
+            'c' => &mut self.busiest_read_units,
             _ => return None,
         })
     }

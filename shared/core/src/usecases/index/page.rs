@@ -421,7 +421,7 @@ impl Reading<'_> {
             if is_new && (self.items.len() >= limit || !fits) {
                 return true;
             }
-            let Some((key, entry)) = self.feeds.pop(at, is_new) else { break };
+            let Some((_, (key, entry))) = self.feeds.pop(at, is_new) else { break };
             self.last = Some(entry.place);
             if is_new {
                 self.met.insert(key.clone());

@@ -21,7 +21,8 @@ use crate::usecases::rebalance::rebalancer::{
     Advance, RESERVE, Rebalancer, ReshardSlice, Slice, StepOutcome, of_conditional, save_job,
 };
 use crate::usecases::rebalance::round::Mover;
-use crate::usecases::rebalance::slice_state::SliceState;
+use crate::usecases::rebalance::slice_state::{Place, SliceState};
+use crate::usecases::retry::within;
 
 /// For how long a slice goes through items, whatever time it has. Meanwhile the collections whose
 /// records are behind it in the stream wait, and one that is to get its new shards should not for
@@ -36,7 +37,7 @@ const CALLING: Duration = Duration::from_secs(1);
 
 /// How far a call carries a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Until {
+pub(super) enum Until {
     /// Until items are to be moved.
     InMove,
     /// To its end.
@@ -47,24 +48,26 @@ impl Rebalancer {
     /// Carries the change of one collection on, to its end or as far as the time allows. `lane` is that of
     /// the item whose record has called, or 0.
     pub async fn advance(&self, partition: &PartitionKey, lane: u32, deadline: Deadline) -> Slice {
-        self.slice(partition, lane, Until::Ended, deadline).await
+        self.slice(partition, lane, Until::Ended, None, deadline).await
     }
 
     /// As [`Self::advance`], until the new shards take writes. Whoever else is called moves the items: many collections that begin
     /// to grow at once are brought so far side by side, and none of them waits for the moves of others.
     pub async fn relieve(&self, partition: &PartitionKey, deadline: Deadline) -> Slice {
-        self.slice(partition, 0, Until::InMove, deadline).await
+        self.slice(partition, 0, Until::InMove, None, deadline).await
     }
 
-    async fn slice(
+    pub(super) async fn slice(
         &self,
         partition: &PartitionKey,
         lane: u32,
         until: Until,
+        place: Option<Place<'_>>,
         deadline: Deadline,
     ) -> Slice {
         let worker = Worker { id: self.directory.context().entropy().next_u64(), lane };
-        let mut state = SliceState::new(worker, self.take_paces(partition), self.directory.now());
+        let (paces, now) = (self.take_paces(partition), self.directory.now());
+        let mut state = SliceState::new(worker, paces, place, now);
         let advance = Box::pin(self.steps(partition, until, &mut state, deadline)).await;
         let SliceState { moved: items_moved, reshard, paces, .. } = state;
         self.keep_paces(partition, paces.into_inner().unwrap_or_else(PoisonError::into_inner));
@@ -76,7 +79,7 @@ impl Rebalancer {
         &self,
         partition: &PartitionKey,
         until: Until,
-        state: &mut SliceState,
+        state: &mut SliceState<'_>,
         deadline: Deadline,
     ) -> Result<Advance, Error> {
         let mut age = MetadataAge::default();
@@ -190,7 +193,7 @@ impl Rebalancer {
         seen: &Known,
         job: &Job,
         now: ServerTime,
-        state: &mut SliceState,
+        state: &mut SliceState<'_>,
         deadline: Deadline,
     ) -> Result<StepOutcome, Error> {
         let metadata = &seen.metadata;
@@ -265,7 +268,7 @@ impl Rebalancer {
             NextStep::Wait { until, at_most } => {
                 let by_date = Duration::from_secs(until.0.saturating_sub(now.0));
                 let wait = at_most.map_or(by_date, |at_most| at_most.min(by_date));
-                Ok(self.wait(wait, until, deadline).await)
+                Ok(self.wait(wait, until, state, deadline).await)
             }
             NextStep::Mismatch(contradiction) => {
                 let damage = Error::new(Code::CorruptData, job.damaged(&contradiction));
@@ -281,7 +284,7 @@ impl Rebalancer {
         &self,
         mover: Mover<'_>,
         shards: Vec<ShardId>,
-        state: &mut SliceState,
+        state: &mut SliceState<'_>,
         deadline: Deadline,
     ) -> Result<StepOutcome, Error> {
         let job = mover.job;
@@ -312,20 +315,33 @@ impl Rebalancer {
             Turn::Wait(until) => {
                 state.has_waited = true;
                 let wait = Duration::from_secs(until.0.saturating_sub(now.0) + 1);
-                Ok(self.wait(wait, until, deadline).await)
+                Ok(self.wait(wait, until, state, deadline).await)
             }
             Turn::Nothing => state.failed.error().map_or(Ok(StepOutcome::Retry), Err),
         }
     }
 
     /// Waits in this slice, if it leaves the time for that; otherwise another goes on at `until`.
-    async fn wait(&self, wait: Duration, until: ServerTime, deadline: Deadline) -> StepOutcome {
+    async fn wait(
+        &self,
+        wait: Duration,
+        until: ServerTime,
+        state: &mut SliceState<'_>,
+        deadline: Deadline,
+    ) -> StepOutcome {
         let clock = self.directory.clock();
         if wait + RESERVE >= deadline.remaining(clock.now()) {
             return StepOutcome::WaitsUntil(until);
         }
+        let Some(Place { places, .. }) = state.place.take() else {
+            clock.sleep(wait).await;
+            return StepOutcome::Retry;
+        };
+        // Others of the sweep are worked on meanwhile.
         clock.sleep(wait).await;
-        StepOutcome::Retry
+        let place = within(clock, deadline.earlier_by(RESERVE), Place::in_one_of(places)).await;
+        state.place = place;
+        if state.place.is_some() { StepOutcome::Retry } else { StepOutcome::WaitsUntil(until) }
     }
 
     /// Metadata and job are read one after the other, and another rebalancer may have gone on between:
@@ -394,7 +410,7 @@ impl Rebalancer {
     async fn end_slice(
         &self,
         partition: &PartitionKey,
-        state: &SliceState,
+        state: &SliceState<'_>,
         now: ServerTime,
         deadline: Deadline,
     ) -> Result<Advance, Error> {

@@ -63,7 +63,7 @@ impl Mover<'_> {
     pub(super) async fn round(
         &self,
         sources: Vec<Source>,
-        state: &mut SliceState,
+        state: &mut SliceState<'_>,
         deadline: Deadline,
     ) -> Result<StepOutcome, Error> {
         let began = self.directory.now();
@@ -205,7 +205,7 @@ impl Mover<'_> {
     /// item was moved, replaced or deleted.
     pub(super) async fn try_again(
         &self,
-        state: &mut SliceState,
+        state: &mut SliceState<'_>,
         deadline: Deadline,
     ) -> Result<StepOutcome, Error> {
         let began = self.directory.now();
@@ -253,7 +253,7 @@ impl Mover<'_> {
     async fn checkpoint(
         &self,
         mut parts: Vec<Part>,
-        state: &mut SliceState,
+        state: &mut SliceState<'_>,
         deadline: Deadline,
     ) -> Result<StepOutcome, Error> {
         let moved = parts.iter().map(|part| part.moved).sum::<u64>();

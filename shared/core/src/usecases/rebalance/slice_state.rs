@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use async_lock::{Semaphore, SemaphoreGuard};
 use dynashard_keys::{ShardId, SortKey};
 
 use crate::decide::pace::Paces;
@@ -18,7 +19,7 @@ use crate::usecases::rebalance::paced_requests::Stopped;
 use crate::usecases::rebalance::rebalancer::ReshardSlice;
 
 /// What one call of the rebalancer remembers of the scans that it takes part in.
-pub(super) struct SliceState {
+pub(super) struct SliceState<'a> {
     pub(super) worker: Worker,
     pub(super) paces: Mutex<Paces>,
     pub(super) failed: FailedShards,
@@ -40,6 +41,8 @@ pub(super) struct SliceState {
     pub(super) has_waited: bool,
     /// Whether it has tried again what could not be moved.
     pub(super) has_tried_again: bool,
+    /// Its place among the collections that a sweep works on, if it is of one. It has none while it sleeps.
+    pub(super) place: Option<Place<'a>>,
     /// DynamoDB's time at the last look, and the local clock's.
     looked: (ServerTime, Moment),
 }
@@ -47,8 +50,21 @@ pub(super) struct SliceState {
 /// What moving an item of 1 KB takes: with less, a call that begins anew would never have saved up enough.
 const LEAST_MOVER_WCU: u32 = 4;
 
-impl SliceState {
-    pub(super) fn new(worker: Worker, paces: Paces, now: Moment) -> Self {
+/// A place among the collections that a sweep works on. Those whose changes only wait for a time have none: many come to that at once.
+pub(super) struct Place<'a> {
+    pub(super) places: &'a Semaphore,
+    _held: SemaphoreGuard<'a>,
+}
+
+impl<'a> Place<'a> {
+    /// Waits for one.
+    pub(super) async fn in_one_of(places: &'a Semaphore) -> Self {
+        Self { places, _held: places.acquire().await }
+    }
+}
+
+impl<'a> SliceState<'a> {
+    pub(super) fn new(worker: Worker, paces: Paces, place: Option<Place<'a>>, now: Moment) -> Self {
         Self {
             worker,
             paces: Mutex::new(paces),
@@ -62,6 +78,7 @@ impl SliceState {
             reshard: None,
             has_waited: false,
             has_tried_again: false,
+            place,
             looked: (ServerTime(0), now),
         }
     }

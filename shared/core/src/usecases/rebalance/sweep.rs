@@ -1,5 +1,6 @@
 //! Calls for each collection whose change has come to a halt.
 
+use async_lock::Semaphore;
 use dynashard_keys::PartitionKey;
 use futures_util::stream;
 use futures_util::stream::StreamExt;
@@ -7,7 +8,9 @@ use futures_util::stream::StreamExt;
 use crate::model::error::Error;
 use crate::model::lease::Deadline;
 use crate::ports::List;
+use crate::usecases::rebalance::advance::Until;
 use crate::usecases::rebalance::rebalancer::{RESERVE, Rebalancer, Slice};
+use crate::usecases::rebalance::slice_state::Place;
 
 /// What one sweep did.
 #[derive(Debug)]
@@ -25,6 +28,9 @@ pub struct Sweep {
 /// How many collections one sweep works on at a time.
 const COLLECTIONS_AT_ONCE: usize = 8;
 
+/// How many collections one sweep has begun with at a time, those included whose changes wait for a time.
+const BEGUN_AT_ONCE: usize = 256;
+
 impl Rebalancer {
     /// Carries all running changes on, whatever the stream has said of them. A collection that cannot go
     /// on is passed over, and those for which the time is too short are left to the next sweep.
@@ -35,15 +41,17 @@ impl Rebalancer {
         let Found { mut partitions, damaged, unlisted } = self.list(deadline).await;
         partitions.sort_by_cached_key(|_| self.directory.context().entropy().next_u64());
         let last_begin = deadline.earlier_by(RESERVE);
+        let places = &Semaphore::new(COLLECTIONS_AT_ONCE);
         let advances = partitions.into_iter().map(|partition| async move {
+            let place = Place::in_one_of(places).await;
             if last_begin.remaining(self.directory.now()).is_zero() {
                 return None;
             }
-            let slice = self.advance(&partition, 0, deadline).await;
+            let slice = self.slice(&partition, 0, Until::Ended, Some(place), deadline).await;
             Some((partition, slice))
         });
         let side_by_side =
-            stream::iter(advances.collect::<Vec<_>>()).buffer_unordered(COLLECTIONS_AT_ONCE);
+            stream::iter(advances.collect::<Vec<_>>()).buffer_unordered(BEGUN_AT_ONCE);
         let mut sweep = Sweep { collections: Vec::new(), left: 0, damaged, unlisted };
         for advanced in side_by_side.collect::<Vec<_>>().await {
             sweep.left += usize::from(advanced.is_none());
