@@ -140,6 +140,64 @@ fn the_advice_follows_the_load() {
     );
 }
 
+fn reasons(figures: &str) -> String {
+    let advice = planned(figures)["advice"].clone();
+    let reasons = advice["reasons"].as_array().expect("reasons").iter();
+    reasons.filter_map(Value::as_str).collect::<Vec<_>>().join(" ")
+}
+
+/// An item that was to be too hot in a year hid that its key needed eight shards now, and one that fills a shard alone was
+/// given three more.
+#[test]
+fn regression_the_hottest_item_was_weighed_alone() {
+    let later = "--writes-per-second 500 --item-bytes 900 --peak-ratio 10 --hot-item-share 0.1 --growth-per-month 0.07";
+    assert_eq!(planned(later)["advice"]["verdict"], "shard");
+    assert!(reasons(later).contains("One item is asked for"), "{}", reasons(later));
+    let filling = "--writes-per-second 2000 --item-bytes 900 --hot-item-share 0.45";
+    assert_eq!(planned(filling)["advice"]["verdict"], "split_item");
+}
+
+/// The example of the help was told of a cache that strongly consistent reads do not see.
+#[test]
+fn regression_a_cache_was_advised_for_reads_that_see_none() {
+    let figures = "--writes-per-second 2000 --reads-per-second 9000 --item-bytes 900";
+    assert!(reasons(figures).contains("ItemCacheSecs"));
+    assert!(!reasons(&format!("{figures} --consistent-reads")).contains("ItemCacheSecs"));
+}
+
+/// What is stored with an item makes a second write unit of its last bytes.
+#[test]
+fn regression_what_is_stored_with_an_item_was_not_reckoned_with() {
+    let figures = |bytes: u32| format!("--writes-per-second 5000 --item-bytes {bytes}");
+    assert!(reasons(&figures(1_015)).contains("--item-bytes 1045"));
+    assert!(!reasons(&figures(900)).contains("bytes with each item"));
+}
+
+/// A count that no collection can have was advised, and one above `MaxShards` without it.
+#[test]
+fn regression_a_bulk_load_was_given_shards_that_a_collection_cannot_have() {
+    let load = |items: u64, minutes: u32| {
+        format!(
+            "--writes-per-second 800 --item-bytes 900 --bulk-items {items} --bulk-minutes {minutes}"
+        )
+    };
+    let large = load(1_000_000_000, 60);
+    assert!(reasons(&large).contains("which 512 shards give"));
+    let settings = planned(&large)["advice"]["settings"].clone();
+    assert_eq!(settings[0], json!({ "parameter": "MaxShards", "value": "1024" }));
+    let none = reasons(&load(10_000_000_000, 1));
+    assert!(none.contains("more than any number of shards gives"), "{none}");
+}
+
+/// Of a page of one large item each shard was taken to read a part of it.
+#[test]
+fn regression_a_query_read_less_than_an_item_of_each_shard() {
+    let figures =
+        "--writes-per-second 375 --item-bytes 16384 --queries-per-second 1500 --items-per-query 1";
+    let reads = reasons(figures);
+    assert!(reads.contains("No number of shards carries the queries"), "{reads}");
+}
+
 /// Shards share what the table takes, and no plan said how much that has to be.
 #[test]
 fn regression_a_new_table_was_taken_for_one_that_takes_any_load() {

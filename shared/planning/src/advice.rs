@@ -1,13 +1,13 @@
 //! What to do, and why.
 
 use dynashard_core::Settings;
-use dynashard_keys::Placement;
+use dynashard_keys::{Placement, ShardCount};
 use serde::Serialize;
 
 use crate::bulk_load::BulkLoad;
-use crate::capacity::Throughput;
+use crate::capacity::{Throughput, write_units_of_item};
 use crate::figure::{dollars, number};
-use crate::shards;
+use crate::shards::{self, TARGET_UTILIZATION};
 use crate::stage::Stage;
 use crate::table::TableNeeds;
 use crate::workload::Workload;
@@ -76,15 +76,18 @@ impl Advice {
         later: &Stage,
     ) -> Self {
         let one = Throughput::of_a_partition();
-        let is_too_hot = |stage: &&Stage| {
-            stage.hottest_key.write_units * workload.hot_item_share > one.write_units
+        // From there on the functions say that an item is hot, too: what else its shard is asked for comes on top.
+        let is_too_hot = |stage: &Stage| {
+            let of_item = stage.hottest_key.write_units * workload.hot_item_share;
+            of_item > TARGET_UTILIZATION * one.write_units
         };
-        let of_item = [now, later].into_iter().find(is_too_hot);
         let carried = shards::carrying(workload, later.month).is_some();
-        let verdict = if of_item.is_some() {
+        let verdict = if is_too_hot(now) {
             Verdict::SplitItem
         } else if now.shards_with_head_room > 1 {
             Verdict::Shard
+        } else if is_too_hot(later) {
+            Verdict::SplitItem
         } else if later.shards_with_head_room > 1 {
             Verdict::ShardLater
         } else if !carried {
@@ -92,7 +95,12 @@ impl Advice {
         } else {
             Verdict::DoNotShard
         };
-        let mut reasons = vec![of_load(verdict, workload, now, of_item.unwrap_or(later))];
+        let of_item = if is_too_hot(now) { now } else { later };
+        let of = if verdict == Verdict::SplitItem { of_item } else { later };
+        let mut reasons = vec![of_load(verdict, workload, now, of)];
+        if verdict == Verdict::Shard && is_too_hot(later) {
+            reasons.push(of_load(Verdict::SplitItem, workload, now, later));
+        }
         if !carried && verdict != Verdict::CacheQueries {
             reasons.push(of_queries(later));
         }
@@ -107,23 +115,30 @@ impl Advice {
                     .to_owned(),
             );
         }
-        if carried && later.hottest_key.read_units > one.read_units {
+        if is_sharded {
+            reasons.extend(of_own_bytes(workload));
+        }
+        // Strongly consistent reads see neither.
+        if carried && !workload.consistent_reads && later.hottest_key.read_units > one.read_units {
             reasons.push(format!(
-                "In month {} the hottest key is read with {} read units a second, and a partition gives {}: a cache \
-                 (ItemCacheSecs) or read replicas (ReadReplicas) take reads off it without any shards.",
+                "In month {} the hottest key is read with {} read units a second, and a partition gives {}: a cache of single \
+                 items (ItemCacheSecs) or read replicas (ReadReplicas) take reads off it without any shards.",
                 later.month,
                 number(later.hottest_key.read_units),
                 number(one.read_units)
             ));
         }
-        reasons.extend(bulk.and_then(|bulk| of_bulk(bulk, workload)));
+        let of_bulk = bulk.and_then(|bulk| of_bulk(bulk, workload, placement));
+        let (bulk_shards, bulk_reason) = of_bulk.unzip();
+        reasons.extend(bulk_reason);
+        let most = later.shards.max(bulk_shards.flatten().unwrap_or_default());
         reasons.push(of_mode(later));
         Self {
             verdict,
             shards: now.shards,
             placement: placement.as_str(),
             reasons,
-            settings: if is_sharded { settings(placement, workload, later) } else { Vec::new() }
+            settings: if is_sharded { settings(placement, workload, most) } else { Vec::new() }
                 .into_iter()
                 .chain(warm(table))
                 .collect(),
@@ -131,19 +146,50 @@ impl Advice {
     }
 }
 
-/// What loading items at once asks of the hottest key, if that is more than a partition gives.
-fn of_bulk(bulk: &BulkLoad, workload: &Workload) -> Option<String> {
+/// What loading items at once asks of the hottest key, if that is more than a partition gives, and the shards that give it, if a
+/// collection can have so many.
+fn of_bulk(
+    bulk: &BulkLoad,
+    workload: &Workload,
+    placement: Placement,
+) -> Option<(Option<u32>, String)> {
     let units = crate::float(bulk.write_units_per_second);
     let of_key = Throughput { write_units: units * workload.hot_key_share, read_units: 0.0 };
-    let shards = shards::with_head_room(of_key);
-    (shards > 1).then(|| {
+    let needed = shards::with_head_room(of_key);
+    if needed <= 1 {
+        return None;
+    }
+    let shards = shards::rounded(needed, placement).map(ShardCount::get);
+    let how = shards.map_or_else(
+        || "which is more than any number of shards gives: spread the load over keys, or take longer.".to_owned(),
+        |shards| {
+            format!(
+                "which {shards} shards give: make its collection with as many before, spread the load over keys, or take longer."
+            )
+        },
+    );
+    let reason = format!(
+        "While items are loaded in bulk the hottest key is asked for {} write units a second, {how}",
+        number(of_key.write_units)
+    );
+    Some((shards, reason))
+}
+
+/// What is stored beside an item may take it past a whole kilobyte, of which each costs.
+fn of_own_bytes(workload: &Workload) -> Option<String> {
+    let with_own = workload.item_bytes.saturating_add(OWN_BYTES);
+    let [without, with] = [workload.item_bytes, with_own].map(write_units_of_item);
+    (with > without).then(|| {
         format!(
-            "While items are loaded in bulk the hottest key is asked for {} write units a second, which {shards} shards give: make \
-             its collection with as many before, spread the load over keys, or take longer.",
-            number(of_key.write_units)
+            "dynashard keeps up to {OWN_BYTES} bytes with each item, which take one of {} bytes from {without} to {with} write units: \
+             plan with --item-bytes {with_own}.",
+            workload.item_bytes
         )
     })
 }
+
+/// What an item has of ours at most: its version, its generation, and the suffix of its key (docs/COMPATIBILITY.md).
+const OWN_BYTES: u32 = 30;
 
 /// Both or neither: AWS takes no warm throughput of writes or reads alone.
 fn warm(table: &TableNeeds) -> Vec<Setting> {
@@ -233,7 +279,7 @@ fn of_mode(later: &Stage) -> String {
     }
 }
 
-fn settings(placement: Placement, workload: &Workload, later: &Stage) -> Vec<Setting> {
+fn settings(placement: Placement, workload: &Workload, shards: u32) -> Vec<Setting> {
     /// From here on most shards are idle most of the time.
     const PEAKED: f64 = 4.0;
     let mut settings = Vec::new();
@@ -241,7 +287,7 @@ fn settings(placement: Placement, workload: &Workload, later: &Stage) -> Vec<Set
         settings.push(Setting { parameter: "Placement", value: placement.to_string() });
     }
     // Twice what is planned, so that a plan that was too low is no limit.
-    let most = later.shards.saturating_mul(2).min(dynashard_keys::ShardCount::MAX);
+    let most = shards.saturating_mul(2).min(ShardCount::MAX);
     if most > Settings::default().max_shards.get() {
         settings.push(Setting { parameter: "MaxShards", value: most.to_string() });
     }

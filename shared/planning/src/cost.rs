@@ -134,11 +134,12 @@ impl Month {
 /// The read units of an ordered query of so many items over so many shards, read with eventual consistency.
 ///
 /// Of several shards it reads 1 + 2 √(shards / items) items for each that it returns, about (docs/QUERIES.md), and of each
-/// at least half a unit.
+/// at least one, and half a unit.
 pub fn query_read_units(items: u32, item_bytes: u32, shards: u32) -> f64 {
     let (items, shards) = (f64::from(items), f64::from(shards.max(1)));
     let read_for_each = if shards > 1.0 { 1.0 + 2.0 * (shards / items).sqrt() } else { 1.0 };
-    let bytes_of_shard = items * read_for_each * f64::from(item_bytes) / shards;
+    let items_of_shard = (items * read_for_each / shards).max(1.0);
+    let bytes_of_shard = items_of_shard * f64::from(item_bytes);
     shards * read_units_of(bytes_of_shard, false)
 }
 

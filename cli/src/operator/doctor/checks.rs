@@ -414,11 +414,13 @@ pub(super) fn write_permissions(main_table: &str, metadata_table: &str) -> Check
     )
 }
 
-/// How much the main table takes at once: shards share the partitions that it has.
+/// How much the main table takes at once: shards, of which each takes as much as a partition, share those that it has. Of what is
+/// provisioned movers may take all, whatever clients ask for, where nothing of the stack bounds them together.
 pub(super) fn room(
     main: &TableState,
     quota: &Result<(u64, u64), Unseen>,
     shard: PartitionLimits,
+    of_stack: Option<&Settings>,
 ) -> Check {
     const CHECK: &str = "room";
     let allowed = match quota {
@@ -429,7 +431,15 @@ pub(super) fn room(
     if let Some((_, writes)) = main.provisioned {
         let seen =
             format!("the main table is provisioned with {writes} write units a second; {allowed}");
-        return Check::ok(CHECK, seen);
+        let movers = of_stack.filter(|settings| settings.all_movers_wcu.is_none());
+        let movers = movers.map(|settings| settings.mover_wcu);
+        let Some(movers) = movers.filter(|movers| u64::from(*movers) > writes / 2) else {
+            return Check::ok(CHECK, seen);
+        };
+        return Check::new(CHECK, Status::Warning, seen).advise(format!(
+            "moving the items of one key may take {movers} of them, for as long as a change runs: deploy AllMoversWriteUnits with \
+             what your clients leave"
+        ));
     }
     let Some((reads, writes)) = main.warm else {
         let seen = format!("the server does not say what the main table takes at once; {allowed}");

@@ -172,8 +172,9 @@ async fn examine(args: &DoctorArgs) -> Result<Report, Failure> {
     let insights = Inspector::of(operator).has_contributor_insights(main_table.name).await;
     checks.push(checks::contributor_insights(main_table.name, &insights));
     if let Ok(main) = &main {
-        let shard = place.settings.partition;
-        checks.push(checks::room(main, &Inspector::of(operator).table_quota().await, shard));
+        let quota = Inspector::of(operator).table_quota().await;
+        let of_stack = stack.map(|_| &place.settings);
+        checks.push(checks::room(main, &quota, place.settings.partition, of_stack));
         checks.extend(checks::indexes(main, &place.settings));
     }
     let [scale, rebalance, write, read] = ["Scale", "Rebalance", "Write", "Read"]

@@ -1,5 +1,6 @@
 use super::*;
 
+use std::num::NonZeroU32;
 use std::time::Duration;
 
 use dynashard_api::settings::check_dates;
@@ -390,23 +391,42 @@ fn more_environments_than_the_directory_serves_are_a_warning() {
 /// The first day of a launch was throttled, and nothing had said that shards share what the table takes.
 #[test]
 fn regression_nobody_said_how_many_shards_a_new_table_carries() {
+    let settings = Settings::default();
     let new = TableState { warm: Some((12_000, 4_000)), ..TableState::default() };
-    let check = room(&new, &Ok((40_000, 40_000)), PartitionLimits::default());
+    let check = room(&new, &Ok((40_000, 40_000)), PartitionLimits::default(), Some(&settings));
     assert_eq!(check.status, Status::Ok);
     for part in ["4000 write", "as 4 shards", "40000 write units"] {
         assert!(check.seen.contains(part), "{}", check.seen);
     }
     assert!(check.advice.expect("what to deploy").contains("WarmWriteUnits"));
-    let check = room(&new, &Err(Unseen::NotPermitted), PartitionLimits::default());
+    let check = room(&new, &Err(Unseen::NotPermitted), PartitionLimits::default(), Some(&settings));
     assert_eq!(check.status, Status::Unknown);
-    let check = room(&new, &Err(Unseen::NotSupported), PartitionLimits::default());
+    let check = room(&new, &Err(Unseen::NotSupported), PartitionLimits::default(), Some(&settings));
     assert_eq!(check.status, Status::Ok, "a server without quotas has told everything");
     let unsaid = TableState::default();
-    let check = room(&unsaid, &Err(Unseen::NotSupported), PartitionLimits::default());
+    let check =
+        room(&unsaid, &Err(Unseen::NotSupported), PartitionLimits::default(), Some(&settings));
     assert_eq!(check.status, Status::Unknown);
-    let provisioned = TableState { provisioned: Some((5, 7)), ..TableState::default() };
-    let check = room(&provisioned, &Ok((40_000, 40_000)), PartitionLimits::default());
+    let provisioned = TableState { provisioned: Some((5, 40_000)), ..TableState::default() };
+    let check =
+        room(&provisioned, &Ok((40_000, 40_000)), PartitionLimits::default(), Some(&settings));
     assert_eq!((check.status, check.advice), (Status::Ok, None));
+}
+
+/// On a table of 2,000 units a growth moved items with 2,000, and clients were throttled as long as it ran.
+#[test]
+fn regression_nobody_said_that_movers_may_take_all_that_is_provisioned() {
+    let settings = Settings::default();
+    let provisioned = TableState { provisioned: Some((5, 2_000)), ..TableState::default() };
+    let check =
+        room(&provisioned, &Ok((40_000, 40_000)), PartitionLimits::default(), Some(&settings));
+    assert_eq!(check.status, Status::Warning);
+    assert!(check.advice.expect("what to deploy").contains("AllMoversWriteUnits"));
+    let bounded = Settings { all_movers_wcu: NonZeroU32::new(400), ..settings };
+    for of_stack in [Some(&bounded), None] {
+        let check = room(&provisioned, &Ok((40_000, 40_000)), PartitionLimits::default(), of_stack);
+        assert_eq!(check.status, Status::Ok);
+    }
 }
 
 #[test]
