@@ -52,7 +52,8 @@ impl Answer {
         self.status == 200
     }
 
-    /// The members of the body, none where it is no object. What was read is [understood](crate::upstream::understood) instead.
+    /// The members of the body, or none if it is something else than an object, which of an answer to a read is an error
+    /// ([`understood`](crate::upstream::understood)).
     pub(crate) fn members(&self) -> Members {
         document::read(&self.body).unwrap_or_default()
     }

@@ -22,7 +22,7 @@ use crate::outcome::{Outcome, ask_for_units, take_units, unanswered_read, unansw
 use crate::refusal::Refusal;
 use crate::table::ManagedTable;
 use crate::upstream::{Upstream, deadline, refused, understood};
-use crate::value;
+use crate::value::units_of_write;
 
 /// What an attempt came to.
 pub(crate) enum Attempt {
@@ -79,7 +79,7 @@ pub(crate) async fn write(
         ItemWrite { upstream, table, operation, verb, only_removes, body, writes_of_request, last };
     let Some(key) = key else { return write.in_own_words().await };
     let deadline = upstream.write_deadline(table);
-    match table.requests().write(&key, &write, write.units(), deadline).await {
+    match table.requests().write(&key, &write, units_of_write(&write.body), deadline).await {
         Ok(answer) => answer,
         Err(error) => write.last_answer(&error),
     }
@@ -147,13 +147,6 @@ struct ItemWrite<'a> {
 }
 
 impl ItemWrite<'_> {
-    /// The write units that it asks for: one for each kilobyte of what it puts.
-    fn units(&self) -> f64 {
-        let item = self.body.get("Item").and_then(Value::as_object);
-        let kilobytes = item.map_or(1, |item| value::bytes(item).div_ceil(1_024).max(1));
-        f64::from(u32::try_from(kilobytes).unwrap_or(u32::MAX))
-    }
-
     /// Has DynamoDB say what is wrong with it. It never happens.
     async fn in_own_words(&self) -> Result<Answer, Refusal> {
         let guarded = guarded(self.verb, self.body.clone(), self.table, None, (On::Anything, 0))?;

@@ -7,7 +7,6 @@ use serde_json::Value;
 
 use crate::call::Answer;
 use crate::document::Members;
-use crate::guard::Verb;
 use crate::outcome::refused_by_limit;
 use crate::table::ManagedTable;
 use crate::value;
@@ -24,24 +23,25 @@ const TRANSACTION: f64 = 2.0;
 /// Takes note of the actions of a transaction, by their places in it, and of what this answer says of each. Nothing else was carried
 /// out.
 pub(crate) async fn note_writes(
-    actions: Vec<(usize, Part<'_>, f64)>,
+    actions: Vec<(usize, Part<'_>, &Members)>,
     answer: &Answer,
     deadline: Deadline,
 ) {
     let Some(fates) = Fates::of(answer) else { return };
-    let notes = actions.iter().map(|(at, Part { table, key }, units)| {
+    let notes = actions.iter().map(|(at, Part { table, key }, action)| {
         let (requests, fate) = (table.requests(), fates.at(*at));
-        async move { requests.writer().took_part(key, *units, fate, deadline).await }.boxed()
+        let units = TRANSACTION * value::units_of_write(action);
+        async move { requests.writer().took_part(key, units, fate, deadline).await }.boxed()
     });
     join_all(notes).await;
 }
 
 /// As [`note_writes`], of reads.
-pub(crate) async fn note_reads(gets: Vec<(usize, Part<'_>)>, answer: &Answer) {
+pub(crate) async fn note_reads(gets: Vec<(usize, Part<'_>, &Members)>, answer: &Answer) {
     let Some(fates) = Fates::of(answer) else { return };
     let members = answer.members();
     let found = members.get("Responses").and_then(Value::as_array);
-    let reads = gets.into_iter().map(|(at, part)| {
+    let reads = gets.into_iter().map(|(at, part, _)| {
         let item = found.and_then(|found| found.get(at)?["Item"].as_object());
         (part, TRANSACTION * units_of_read(item.map_or(0, value::bytes)), fates.at(at))
     });
@@ -99,13 +99,6 @@ async fn note_each_read(reads: Vec<(Part<'_>, f64, Fate)>) {
         async move { requests.reader().took_part(key, *units, fate).await }.boxed()
     });
     join_all(notes).await;
-}
-
-/// The write units that an action of a transaction asks for: DynamoDB alone knows how large an item is that it does not put.
-pub(crate) fn units_of_action(verb: Verb, request: &Members) -> f64 {
-    let item = request.get(verb.image()).and_then(Value::as_object).filter(|_| verb == Verb::Put);
-    let kilobytes = item.map_or(1, |item| value::bytes(item).div_ceil(1_024).max(1));
-    TRANSACTION * f64::from(u32::try_from(kilobytes).unwrap_or(u32::MAX))
 }
 
 /// What became of the parts of a request.

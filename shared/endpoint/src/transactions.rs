@@ -12,7 +12,7 @@ use crate::document::{Members, without_nulls, written};
 use crate::guard::{On, Verb, guarded, only_removes, showing_own};
 use crate::items::{Attempt, attempts};
 use crate::parameters;
-use crate::parts::{Part, note_reads, note_writes, units_of_action};
+use crate::parts::{Part, note_reads, note_writes};
 use crate::refusal::Refusal;
 use crate::table::ManagedTable;
 use crate::terms::{Terms, terms_of_keys};
@@ -62,11 +62,7 @@ pub(crate) async fn write(
     let deadline = long_deadline(first);
     let body = &body;
     let answer = attempts(first, deadline, || attempt(upstream, first, body, deadline)).await?;
-    let writes = managed_parts(upstream, body).into_iter().map(|(at, part, verb, request)| {
-        let units = units_of_action(verb, request);
-        (at, part, units)
-    });
-    note_writes(writes.collect(), &answer, deadline).await;
+    note_writes(managed_parts(upstream, body), &answer, deadline).await;
     Ok(answer)
 }
 
@@ -192,8 +188,7 @@ pub(crate) async fn get(
         Ok(Attempt::Answered(answer.with_body(&members)))
     })
     .await?;
-    let gets = managed_parts(upstream, body).into_iter().map(|(at, part, ..)| (at, part));
-    note_reads(gets.collect(), &answer).await;
+    note_reads(managed_parts(upstream, body), &answer).await;
     Ok(answer)
 }
 
@@ -201,7 +196,7 @@ pub(crate) async fn get(
 fn managed_parts<'a, 'b>(
     upstream: &'a Upstream,
     body: &'b Members,
-) -> Vec<(usize, Part<'a>, Verb, &'b Members)> {
+) -> Vec<(usize, Part<'a>, &'b Members)> {
     let actions = body.get("TransactItems").and_then(Value::as_array).into_iter().flatten();
     let mut parts = Vec::new();
     for (at, action) in actions.enumerate() {
@@ -211,7 +206,7 @@ fn managed_parts<'a, 'b>(
             let verb = verb_of(form).unwrap_or(Verb::Check);
             let Ok(Some(table)) = upstream.table_of(request) else { continue };
             let key = key_in(request, verb.image()).and_then(|key| table.key_of(key).ok()?);
-            parts.extend(key.map(|key| (at, Part { table, key }, verb, request)));
+            parts.extend(key.map(|key| (at, Part { table, key }, request)));
         }
     }
     parts
@@ -276,7 +271,7 @@ async fn guarded_actions<'a>(
             let Some(members) = request.as_object() else { continue };
             let Some(table) = upstream.table_of(members)? else { continue };
             let verb = verb_of(form)
-                .ok_or_else(|| Refusal::serialization(format!("{form} is no action")))?;
+                .ok_or_else(|| Refusal::serialization(format!("{form} is not an action")))?;
             let members = without_nulls(members.clone());
             parameters::check(form, &members)?;
             check_required(at, verb, &members)?;

@@ -42,6 +42,14 @@ pub(crate) fn bytes(item: &Members) -> usize {
     item.iter().map(|(name, value)| name.len() + size(value, 0).unwrap_or_default()).sum()
 }
 
+/// The write units that a write asks for: one for each kilobyte of what it puts. How large an item is that it does not put, DynamoDB
+/// alone knows.
+pub(crate) fn units_of_write(request: &Members) -> f64 {
+    let item = request.get("Item").and_then(Value::as_object);
+    let kilobytes = item.map_or(1, |item| bytes(item).div_ceil(1_024).max(1));
+    f64::from(u32::try_from(kilobytes).unwrap_or(u32::MAX))
+}
+
 /// About how many bytes a value takes that DynamoDB has written.
 pub(crate) fn stored_bytes(value: &RawValue) -> usize {
     serde_json::from_str::<Stored<'_>>(value.get()).map_or(0, |value| value.bytes())

@@ -5,7 +5,7 @@ use std::time::Duration;
 use dynashard_keys::{PartitionKey, ShardCount, ShardId};
 
 use crate::decide::evidence::{CAPACITY_IN_NEED, COMPLETE_AFTER, Heat, busiest, slope, units};
-use crate::decide::pace::most_moves_per_sec;
+use crate::decide::pace::{LEAST_MOVE, most_moves_per_sec};
 use crate::model::decision::{Bound, CountChange, Decision, Diagnosis, Figures, Payback};
 use crate::model::epochs::Extent;
 use crate::model::index_shards::IndexShards;
@@ -80,9 +80,7 @@ const IN_FORCE_AFTER: Duration = Duration::from_secs(1);
 const REPORTED_WITHIN: Duration = Duration::from_mins(10);
 /// A key with fewer refusals a second, as a part of what a partition takes, is beside a hot one.
 const FEW_REFUSALS: f64 = 0.05;
-/// The write units that moving a kilobyte of an item takes: two writes in a transaction, each at twice the price.
-const TRANSFER_WCU: f64 = 4.0;
-/// Those that removing its marker takes.
+/// The write units that removing the marker of an item that has moved takes.
 const MARKER_WCU: f64 = 1.0;
 /// How long moving the items of a shrink may take: as long as its close waits anyway, by default, for requests that may
 /// still be executed. Until it has closed, no shards are added for a load that comes back.
@@ -554,7 +552,7 @@ fn payback(items: f64, evidence: Evidence<'_>, target: ShardCount, since: u64) -
     let items = if moves { items * (1.0 - target / present) } else { 0.0 };
     Payback {
         items,
-        cost_wcu: items * (units_of_item(load, now) * TRANSFER_WCU + MARKER_WCU),
+        cost_wcu: items * (units_of_item(load, now) * LEAST_MOVE.in_all + MARKER_WCU),
         saved_rcu_an_hour: queries / covered.max(1.0) * (present - target) * SHARD_RCU,
     }
 }

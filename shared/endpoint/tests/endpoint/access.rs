@@ -106,6 +106,29 @@ async fn a_throttled_write_is_held_and_counted_by_its_table() {
     stack.database.shutdown().await;
 }
 
+/// What transactions met led to nothing: no ledger was told, and nobody decided.
+#[tokio::test]
+async fn regression_a_throttled_transaction_was_not_decided_on() {
+    let stack = Stack::start().await;
+    let throttled = json!({
+        "__type": "com.amazonaws.dynamodb.v20120810#ThrottlingException",
+        "ThrottlingReasons": [{ "reason": "TableWriteMaxOnDemandThroughputExceeded" }],
+    });
+    let upstream = Canned::start([Reply::new(400, throttled)]).await;
+    let server = serve(Arc::new(stack.in_front_of(&upstream.url)), Access::ThisMachine).await;
+    let url = server.url();
+    let write = Request::post(&url).header("x-amz-target", "DynamoDB_20120810.TransactWriteItems");
+    let put = json!({ "Put": { "TableName": MAIN, "Item": item("a", "1") } });
+    let body = json!({ "TransactItems": [put] }).to_string();
+    let (status, body) = send(write, body.into_bytes()).await;
+    assert_eq!(status, StatusCode::BAD_REQUEST, "{body}");
+    let (_, body) = send(Request::get(format!("{url}/_dynashard/metrics")), Vec::new()).await;
+    let decided = "dynashard_endpoint_decisions_total{table=\"main\",diagnosis=\"max_on_demand\"";
+    assert!(body.contains(decided), "{body}");
+    server.stop().await;
+    stack.database.shutdown().await;
+}
+
 #[tokio::test]
 async fn with_keys_only_a_signature_by_one_of_them_counts() {
     let stack = Stack::start().await;

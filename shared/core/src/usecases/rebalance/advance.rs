@@ -333,15 +333,17 @@ impl Rebalancer {
         if wait + RESERVE >= deadline.remaining(clock.now()) {
             return StepOutcome::WaitsUntil(until);
         }
-        let Some(Place { places, .. }) = state.place.take() else {
-            clock.sleep(wait).await;
-            return StepOutcome::Retry;
-        };
-        // Others of the sweep are worked on meanwhile.
+        // Others of the sweep are worked on meanwhile: its place is given up here.
+        let places = state.place.take().map(|place| place.places);
         clock.sleep(wait).await;
-        let place = within(clock, deadline.earlier_by(RESERVE), Place::in_one_of(places)).await;
-        state.place = place;
-        if state.place.is_some() { StepOutcome::Retry } else { StepOutcome::WaitsUntil(until) }
+        if let Some(places) = places {
+            let place = Place::in_one_of(places);
+            state.place = within(clock, deadline.earlier_by(RESERVE), place).await;
+            if state.place.is_none() {
+                return StepOutcome::WaitsUntil(until);
+            }
+        }
+        StepOutcome::Retry
     }
 
     /// Metadata and job are read one after the other, and another rebalancer may have gone on between:
