@@ -233,15 +233,21 @@ async fn measure_pages(
         }
     }
     let spent = endpoint.processor_time()?.saturating_sub(before);
-    let [plain, through] = ways.map(|(_, _, mut times)| {
+    for (_, _, times) in &mut ways {
         times.sort();
-        millis(times[times.len() / 2])
-    });
+    }
     println!(
-        "  of {what}: p50 {plain:.2} ms of one partition without it, {through:.2} ms through it, {:.2} times; {:.1} ms of processor for each",
-        through / plain,
+        "  of {what}: {:.1} ms of processor for each",
         millis(spent) / f64::from(ROUNDS * PAGES)
     );
+    for percentile in [50, 90] {
+        let at = |way: usize| millis(ways[way].2[ways[way].2.len() * percentile / 100]);
+        let (plain, through) = (at(0), at(1));
+        println!(
+            "    p{percentile}: {plain:.2} ms of one partition without it, {through:.2} ms through it, {:.2} times",
+            through / plain
+        );
+    }
     Ok(())
 }
 

@@ -2,9 +2,8 @@
 
 use std::ops::ControlFlow;
 
+use bytes::Bytes;
 use dynashard_expression::{Condition, Malformed, Placeholders, Projection};
-use serde::Serialize;
-use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 
 use crate::call::Answer;
@@ -30,13 +29,14 @@ pub(crate) enum Item {
     /// By its attributes.
     Read(Members),
     /// As DynamoDB has written it: most clients ask for whole items, which need not be read for that.
-    Written(Box<RawValue>),
+    Written(Bytes),
 }
 
 /// What a page has so far, of items that have their places by a `K`.
 #[derive(Debug)]
 pub(crate) struct Page<K> {
-    items: Vec<Box<RawValue>>,
+    /// Each as it is written.
+    items: Vec<Bytes>,
     /// The items that the filter has let through.
     count: usize,
     pub(crate) evaluated: usize,
@@ -46,20 +46,6 @@ pub(crate) struct Page<K> {
     pub(crate) last: Option<K>,
     /// The read units that DynamoDB has reported, of a page that is read by the core.
     pub(crate) consumed_rcu: f64,
-}
-
-/// A page as its client is told.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "PascalCase")]
-struct Body {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    consumed_capacity: Option<Value>,
-    count: usize,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    items: Option<Vec<Box<RawValue>>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    last_evaluated_key: Option<Members>,
-    scanned_count: usize,
 }
 
 /// The most bytes of the items of a page (DynamoDB Developer Guide, "Paginating table query results").
@@ -142,14 +128,27 @@ impl Evaluation {
         last: Option<Members>,
         consumed: Option<Value>,
     ) -> Answer {
-        let body = Body {
-            consumed_capacity: consumed,
-            count: page.count,
-            items: (!self.counts).then_some(page.items),
-            last_evaluated_key: last,
-            scanned_count: page.evaluated,
-        };
-        Answer::own(200, serde_json::to_string(&body).expect("all of it is JSON"))
+        let mut members = Members::new();
+        let consumed = consumed.map(|consumed| ("ConsumedCapacity", consumed));
+        let last = last.map(|last| ("LastEvaluatedKey", last.into()));
+        let counts = [("Count", page.count.into()), ("ScannedCount", page.evaluated.into())];
+        for (name, value) in counts.into_iter().chain(consumed).chain(last) {
+            members.insert(name.to_owned(), value);
+        }
+        let mut body = Vec::from(document::written(&members));
+        if !self.counts {
+            body.pop();
+            body.reserve(page.items.iter().map(|item| item.len() + 1).sum::<usize>() + 16);
+            body.extend_from_slice(br#","Items":["#);
+            for (at, item) in page.items.iter().enumerate() {
+                if at > 0 {
+                    body.push(b',');
+                }
+                body.extend_from_slice(item);
+            }
+            body.extend_from_slice(b"]}");
+        }
+        Answer::own(200, body)
     }
 
     /// What a page of the table has consumed, or of this global index, if its client has asked for that.
@@ -180,13 +179,13 @@ impl Item {
     fn read(self) -> Members {
         match self {
             Self::Read(item) => item,
-            Self::Written(text) => document::read(text.get().as_bytes()).unwrap_or_default(),
+            Self::Written(text) => document::read(&text).unwrap_or_default(),
         }
     }
 
-    fn written(self) -> Box<RawValue> {
+    fn written(self) -> Bytes {
         match self {
-            Self::Read(item) => to_raw_value(&item).expect("all of it is JSON"),
+            Self::Read(item) => document::written(&item),
             Self::Written(text) => text,
         }
     }

@@ -344,8 +344,9 @@ fn takes_more(plain: &Value, other: &Value) -> bool {
 /// A size that DynamoDB takes, or says otherwise of, is refused.
 fn largest_item(exchange: &Exchange) -> bool {
     let is_big = exchange.request.to_string().len() >= 399 * 1_024 - 100;
-    let other = exchange.other.body.get("message").and_then(Value::as_str).unwrap_or_default();
-    other.contains("Item size") || is_big && is_refused_by_other(exchange)
+    // A transaction says it among its reasons.
+    let is_of_size = || exchange.other.body.to_string().contains("Item size");
+    exchange.other.status != 200 && is_of_size() || is_big && is_refused_by_other(exchange)
 }
 
 fn long_keys(exchange: &Exchange) -> bool {
@@ -468,6 +469,11 @@ fn words_of_expressions(exchange: &Exchange) -> bool {
     if other == "dynashard: the key condition was not understood"
         && exchange.plain.body["ScannedCount"] == 0
     {
+        return true;
+    }
+    // The engine reads a filter as far as the items that it meets have it read. The endpoint has it judge one item.
+    let plain = exchange.plain.body.get("message").and_then(Value::as_str);
+    if plain.is_some() && other.strip_prefix("dynashard: the page was not understood: ") == plain {
         return true;
     }
     let is_of_a_name = ["unused in expressions", "is not defined"];

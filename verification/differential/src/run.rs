@@ -115,9 +115,11 @@ async fn exchange(step: &Step, run: u64, sides: Sides<'_>, before: Option<&Excha
         drop_part(&mut for_plain);
         drop_part(&mut for_other);
     }
-    if is_whole && sides.setting == Setting::Moving {
+    if let (true, Setting::Moving, Some(members)) =
+        (is_whole, sides.setting, for_other.as_object_mut())
+    {
         // Small pages, with turns between them.
-        for_other["Limit"] = json!(3 + run % 4);
+        members.insert("Limit".to_owned(), json!(3 + run % 4));
     }
     let mut plain = ask(sides.plain, &step.operation, &for_plain, is_whole).await;
     let mut other = ask(sides.other, &step.operation, &for_other, is_whole).await;

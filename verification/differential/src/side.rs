@@ -148,13 +148,16 @@ impl Engine {
             let scan = ScanRequest { table_name: table.to_owned(), ..ScanRequest::default() };
             let page = self.database.scan(scan).map_err(io::Error::other)?;
             for item in page.items.unwrap_or_default() {
-                if matches!(&item["pk"], AttributeValue::S(partition) if stays(partition)) {
+                if matches!(item.get("pk"), Some(AttributeValue::S(partition)) if stays(partition))
+                {
                     continue;
                 }
-                let key = key.iter().map(|name| ((*name).to_owned(), item[*name].clone()));
+                let of_key = |name: &&str| Some(((*name).to_owned(), item.get(*name)?.clone()));
+                let key = key.iter().map(of_key).collect::<Option<_>>();
+                let wrong = || io::Error::other(format!("{table} holds {item:?}, without a key"));
                 let delete = DeleteItemRequest {
                     table_name: table.to_owned(),
-                    key: key.collect(),
+                    key: key.ok_or_else(wrong)?,
                     ..DeleteItemRequest::default()
                 };
                 self.database.delete_item(delete).map_err(io::Error::other)?;
