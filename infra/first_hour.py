@@ -27,6 +27,8 @@ ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs/FIRST_DEPLOYMENT.md"
 PASS, FAIL, CANNOT_SAY = "pass", "fail", "cannot say"
 FUNCTIONS = ("WriteFunction", "ReadFunction", "ScaleFunction", "RebalanceFunction")
+# The alias of RebalanceFunction by which the changes that begin come.
+BEGINNINGS = "beginnings"
 # Of the metadata table. One that cannot take a write refuses it to the table.
 METADATA_INDEXES = ("active", "decisions")
 # Executions that Lambda keeps unreserved ("Configuring reserved concurrency for a function").
@@ -197,7 +199,11 @@ def index_throttles(stack: Stack) -> Result:
 
 
 def stream(stack: Stack) -> Result:
-    of_function = stack.client("lambda").list_event_source_mappings(FunctionName=stack.physical("RebalanceFunction"))["EventSourceMappings"]
+    functions, name = stack.client("lambda"), stack.physical("RebalanceFunction")
+    # Lambda takes one by each name of the function, so one is of an alias, and lists those of each name.
+    names = [name, f"{name}:{BEGINNINGS}"]
+    of_function = [each for name in names for each in functions.list_event_source_mappings(FunctionName=name)["EventSourceMappings"]]
+    of_function = list({each["UUID"]: each for each in of_function}.values())
     wrong = [f"{each['State']}, {each.get('LastProcessingResult', '')}" for each in of_function if each["State"] != "Enabled"]
     # One for what begins, and one for what moves.
     if wrong or len(of_function) != 2:

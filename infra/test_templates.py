@@ -56,6 +56,7 @@ WITHOUT_TAGS = {
     "AWS::ApplicationAutoScaling::ScalingPolicy": "a part of the scalable target",
     "AWS::IAM::ManagedPolicy": "CloudFormation sets no tags on policies",
     "AWS::IAM::RolePolicy": "a part of the role",
+    "AWS::Lambda::Alias": "a name of the function",
     "AWS::Lambda::EventInvokeConfig": "a part of the function",
     "AWS::Lambda::Permission": "a statement of the function's policy",
     "AWS::Scheduler::Schedule": "only groups of schedules have tags",
@@ -615,6 +616,14 @@ class Resources(unittest.TestCase):
         for kind in sorted(kinds):
             tagging = PROVIDER_SCHEMA_MANAGER.get_resource_schema("us-east-1", kind).schema.get("tagging", {})
             self.assertNotEqual(tagging.get("taggable", True), kind in WITHOUT_TAGS, kind)
+
+    def test_regression_lambda_takes_one_mapping_of_a_stream_by_each_name_of_a_function(self):
+        """`CreateEventSourceMapping` answers ResourceConflictException to a second one, so nobody could have deployed the stack."""
+        translated = importlib.import_module("lint-translated").translate(ROOT / "template.yaml")
+        mappings = [resource["Properties"] for resource in translated["Resources"].values() if resource["Type"] == "AWS::Lambda::EventSourceMapping"]
+        names = [json.dumps([mapping["EventSourceArn"], mapping["FunctionName"]]) for mapping in mappings]
+        self.assertEqual(len(names), 2)
+        self.assertEqual(len(set(names)), len(names), names)
 
     def test_regression_a_stack_with_indexes_refused_its_restored_tables(self):
         indexes = {"FirstIndexName": "by-country", "FirstIndexPartitionKey": "country", "SecondIndexName": "by-city", "SecondIndexPartitionKey": "city"}

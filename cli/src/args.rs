@@ -1,3 +1,5 @@
+//! What the command line takes: every command with its help. The arguments of operators' commands stand where these are carried out.
+
 use std::error::Error;
 use std::ffi::OsString;
 use std::net::{IpAddr, Ipv4Addr};

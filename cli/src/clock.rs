@@ -1,3 +1,5 @@
+//! The one clock of the command.
+
 use std::time::{Duration, Instant};
 
 /// Measures how long something took.

@@ -1,3 +1,5 @@
+//! `dynashard local`: the stack, its endpoint and its console, and what they say when they are ready.
+
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,3 +1,5 @@
+//! What the server of the console and the watcher of the tables share.
+
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};

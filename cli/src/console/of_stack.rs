@@ -1,3 +1,5 @@
+//! `dynashard console` for a stack that is deployed.
+
 use std::collections::BTreeMap;
 use std::io;
 

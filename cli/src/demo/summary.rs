@@ -1,3 +1,5 @@
+//! What the demo has measured, and whether it shows what it is to show.
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;

@@ -311,12 +311,14 @@ fn the_core_imports_by_module() {
 }
 
 #[test]
-fn each_file_of_the_core_says_what_it_is_for() {
-    let mut files = sources(&source_of("shared/core"));
-    files.retain(|file| !file.ends_with("tests.rs"));
-    for file in files {
-        let text = std::fs::read_to_string(&file).expect("source");
-        assert!(text.starts_with("//!"), "{} does not say what it is for", file.display());
+fn each_file_says_what_it_is_for() {
+    for package in packages() {
+        let mut files = sources(&package.root.join("src"));
+        files.retain(|file| file.extension().is_some_and(|end| end == "rs") && !is_of_tests(file));
+        for file in files {
+            let text = std::fs::read_to_string(&file).expect("source");
+            assert!(text.starts_with("//!"), "{} does not say what it is for", file.display());
+        }
     }
 }
 

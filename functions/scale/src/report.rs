@@ -1,3 +1,5 @@
+//! What ScaleFunction shows and counts of what it was told and has decided.
+
 use std::collections::BTreeMap;
 
 use dynashard_core::{CollectionHeat, HeatOutcome, HeatReport, Rearm, ScalingMode};

@@ -1,3 +1,5 @@
+//! WriteFunction: each route that writes becomes a call of the writer or of the counters, and what it did becomes an answer.
+
 use dynashard_api::body::Document;
 use dynashard_api::json::SortKeyJson;
 use dynashard_api::params::Params;

@@ -1,4 +1,4 @@
-//! The events of functions: table streams and schedules.
+//! The events of functions: table streams, whether a function or a resource of its own says so, and schedules.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -25,7 +25,10 @@ pub(super) fn events(
         let id = format!("{}{name}", function.id);
         let kind = event.require("Type")?;
         match kind.text()? {
-            "DynamoDB" => streams.extend(stream_mapping(&properties)?),
+            "DynamoDB" => {
+                let properties = properties.only(&[STREAM_PROPERTIES, "Stream"].join(" "))?;
+                streams.extend(stream_mapping(&properties, "Stream")?);
+            }
             "Schedule" => schedules.push(schedule(id, &properties)?),
             unknown => {
                 let what = event.what;
@@ -38,12 +41,27 @@ pub(super) fn events(
     Ok((streams, schedules))
 }
 
+/// Reads a mapping that is a resource of its own: by which name of a function it is, and the mapping, unless that is disabled.
+pub(super) fn mapping(resource: &Resource) -> Result<(String, Option<StreamMapping>), Problem> {
+    let properties =
+        resource.properties(&[STREAM_PROPERTIES, "EventSourceArn FunctionName"].join(" "))?;
+    let name = properties.require("FunctionName")?.owned()?;
+    Ok((name, stream_mapping(&properties, "EventSourceArn")?))
+}
+
+/// Reads an alias of a function, which stands for the function as it is.
+pub(super) fn alias(resource: &Resource) -> Result<String, Problem> {
+    let properties = resource.properties("Description FunctionName FunctionVersion Name")?;
+    properties.require("FunctionVersion")?.choice(&[("$LATEST", ())])?;
+    properties.require("FunctionName")?.owned()
+}
+
+/// What a mapping may say beside its source.
 const STREAM_PROPERTIES: &str = "BatchSize BisectBatchOnFunctionError DestinationConfig Enabled FilterCriteria \
     FunctionResponseTypes MaximumBatchingWindowInSeconds MaximumRecordAgeInSeconds \
-    MaximumRetryAttempts ParallelizationFactor StartingPosition Stream";
+    MaximumRetryAttempts ParallelizationFactor StartingPosition";
 
-fn stream_mapping(properties: &Named<'_>) -> Result<Option<StreamMapping>, Problem> {
-    let properties = properties.only(STREAM_PROPERTIES)?;
+fn stream_mapping(properties: &Named<'_>, source: &str) -> Result<Option<StreamMapping>, Problem> {
     let flag =
         |name: &str, default: bool| Ok(properties.optional(name, Named::flag)?.unwrap_or(default));
     let number = |name: &str, default: i32, range: RangeInclusive<i32>| {
@@ -58,7 +76,7 @@ fn stream_mapping(properties: &Named<'_>) -> Result<Option<StreamMapping>, Probl
     let positions =
         [("TRIM_HORIZON", StartingPosition::TrimHorizon), ("LATEST", StartingPosition::Latest)];
     let mapping = StreamMapping {
-        table: source_table(&properties.require("Stream")?)?,
+        table: source_table(&properties.require(source)?)?,
         start: properties.require("StartingPosition")?.choice(&positions)?,
         batch_size: count("BatchSize", 100, 1..=10_000)?,
         window: secs(number("MaximumBatchingWindowInSeconds", 0, 0..=300)?),

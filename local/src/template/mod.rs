@@ -19,11 +19,12 @@ mod table;
 mod tests;
 mod yaml;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::PathBuf;
 
 use api::ApiResources;
+use events::{alias, mapping};
 use function::function;
 use intrinsics::{ALARM, FUNCTION, ROLE, Scope};
 use parameters::Parameter;
@@ -33,7 +34,7 @@ use table::table;
 use yaml::{Node, Problem};
 
 use crate::StartError;
-use crate::plan::{Alarm, Plan, StreamMapping};
+use crate::plan::{Alarm, Function, Plan, StreamMapping};
 
 /// Where a template comes from.
 #[derive(Clone, Debug)]
@@ -141,6 +142,8 @@ fn read(root: &Node, parameters: BTreeMap<String, String>) -> Result<Plan, Probl
     let mut alarms: Vec<Alarm> = Vec::new();
     let mut roles = Vec::new();
     let mut permissions = Vec::new();
+    let mut aliases = BTreeMap::new();
+    let mut mappings = Vec::new();
     for (id, node) in resources.entries("Resources")? {
         if let Some(condition) = node.get("Condition") {
             let name = condition.as_text(&format!("Condition of {id}"))?;
@@ -166,6 +169,11 @@ fn read(root: &Node, parameters: BTreeMap<String, String>) -> Result<Plan, Probl
                 alarms.push(alarm);
             }
             ROLE => roles.push(role(&resource)?),
+            "AWS::Lambda::Alias" => {
+                let of = alias(&resource)?;
+                aliases.insert(resource.id, of);
+            }
+            "AWS::Lambda::EventSourceMapping" => mappings.push((mapping(&resource)?, node.line)),
             "AWS::Lambda::Permission" => {
                 permissions.push(alarms::permission(&resource, &scope)?);
             }
@@ -180,6 +188,7 @@ fn read(root: &Node, parameters: BTreeMap<String, String>) -> Result<Plan, Probl
             }
         }
     }
+    add_mappings(&mut functions, &aliases, mappings)?;
     api.route(&mut functions, &permissions)?;
     if let Some(outputs) = root.get("Outputs") {
         scope.resolve(outputs)?;
@@ -187,6 +196,37 @@ fn read(root: &Node, parameters: BTreeMap<String, String>) -> Result<Plan, Probl
     let plan = Plan { parameters, tables, queues, functions, alarms, roles, permissions };
     check(&plan)?;
     Ok(plan)
+}
+
+/// Gives functions the mappings that are resources of their own, each with its line. Lambda takes one mapping of a stream for each
+/// name of a function (`ResourceConflictException` of `CreateEventSourceMapping`): its own, and those of its aliases.
+fn add_mappings(
+    functions: &mut [Function],
+    aliases: &BTreeMap<String, String>,
+    mappings: Vec<((String, Option<StreamMapping>), usize)>,
+) -> Result<(), Problem> {
+    let mut taken = BTreeSet::new();
+    let mut take = |name: &str, mapping: &StreamMapping| {
+        if taken.insert((name.to_owned(), mapping.table.clone())) {
+            return Ok(());
+        }
+        let text = format!("{name} has two mappings of the stream of {}", mapping.table);
+        Err(Problem::at(mapping.line, text))
+    };
+    for function in &*functions {
+        function.streams.iter().try_for_each(|mapping| take(&function.name, mapping))?;
+    }
+    for ((name, mapping), line) in mappings {
+        let of = aliases.get(&name).unwrap_or(&name);
+        let Some(function) = functions.iter_mut().find(|function| function.name == *of) else {
+            return Err(Problem::at(line, format!("the template has no function {of}")));
+        };
+        if let Some(mapping) = mapping {
+            take(&name, &mapping)?;
+            function.streams.push(mapping);
+        }
+    }
+    Ok(())
 }
 
 const TRANSFORM: &str = "AWS::Serverless-2016-10-31";

@@ -193,7 +193,7 @@ fn the_shipped_template_leads_reshards_and_the_time_to_the_rebalance_function() 
     assert_eq!(rebalance.timeout, Duration::from_mins(1));
     assert!(rebalance.routes.is_empty());
 
-    let [beginnings, moves] = &rebalance.streams[..] else { panic!("two mappings") };
+    let [moves, beginnings] = &rebalance.streams[..] else { panic!("two mappings") };
     for (mapping, batch_size) in [(beginnings, 100), (moves, 10)] {
         assert_eq!(mapping.table, "MetadataTable");
         assert_eq!(mapping.start, StartingPosition::TrimHorizon);
@@ -609,6 +609,33 @@ fn unsupported_stream_mappings_are_refused_with_their_line() {
         let error = problem(&with_event(&event));
         assert!(error.contains(expected), "{event}: {error}");
     }
+}
+
+/// A second mapping of the stream that this template's function reads.
+fn with_second_mapping(by: &str) -> String {
+    with_event(&stream_with("")).replace(
+        "  Queue: {",
+        &format!(
+            "  A:
+    Type: AWS::Lambda::Alias
+    Properties: {{ Name: second, FunctionName: !Ref F, FunctionVersion: $LATEST }}
+  Second:
+    Type: AWS::Lambda::EventSourceMapping
+    Properties: {{ FunctionName: !Ref {by}, EventSourceArn: !GetAtt Table.StreamArn, StartingPosition: LATEST }}
+  Queue: {{"
+        ),
+    )
+}
+
+/// `CreateEventSourceMapping` answers `ResourceConflictException`, so that nobody could have deployed the template that had two.
+#[test]
+fn regression_a_function_had_two_mappings_of_one_stream_by_one_name() {
+    let template = load(&with_second_mapping("A")).expect("a mapping by an alias");
+    assert_eq!(template.functions[0].streams.len(), 2);
+    let error = problem(&with_second_mapping("F"));
+    assert!(error.contains("F has two mappings of the stream of Table"), "{error}");
+    let error = problem(&with_second_mapping("Queue"));
+    assert!(error.contains("the template has no function Queue"), "{error}");
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! What operators' commands ask of AWS, and functions never do: with the caller's own credentials, about whole tables, stacks
-//! and signatures.
+//! What is asked of AWS with the caller's own credentials: what operators' commands ask about whole tables and stacks, and
+//! requests that the endpoint sends as they are.
 //!
 //! [`Operator`] connects, [`Inspector`] looks at tables, and each other thing to ask is made of an operator. Its stores are those of `dynashard-aws`, whose reading of
 //! errors and whose clients it shares.

@@ -1,3 +1,5 @@
+//! The typed client.
+
 use std::collections::VecDeque;
 
 use dynashard_core::ports::Consistency;

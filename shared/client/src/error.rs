@@ -1,3 +1,5 @@
+//! What a client is told that did not go well.
+
 use std::time::Duration;
 
 use dynashard_api::problem::Problem;

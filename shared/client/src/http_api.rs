@@ -1,8 +1,11 @@
+//! A store by the HTTP API of a stack.
+
 use std::fmt;
 use std::time::Duration;
 
 use bytes::Bytes;
 use dynashard_api::json::SortKeyJson;
+use dynashard_aws::error::causes;
 use dynashard_aws_operator::RequestSigner;
 use dynashard_core::ports::{Consistency, SortRange};
 use dynashard_core::{Bounds, Code};
@@ -390,10 +393,4 @@ fn conditional(condition: &Condition) -> Option<(String, String)> {
         Condition::Absent => Some((IF_NONE_MATCH.to_string(), "*".to_owned())),
         Condition::Version(etag) => Some((IF_MATCH.to_string(), etag.to_string())),
     }
-}
-
-/// An error and what led to it, in one line.
-fn causes(error: &(dyn std::error::Error + 'static)) -> String {
-    let causes = std::iter::successors(Some(error), |error| error.source());
-    causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }

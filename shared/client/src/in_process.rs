@@ -1,3 +1,5 @@
+//! A store by the tables themselves, with no API between.
+
 use std::fmt;
 use std::time::Duration;
 

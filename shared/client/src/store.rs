@@ -1,3 +1,5 @@
+//! What the client asks of whatever holds its items.
+
 use std::fmt;
 use std::future::Future;
 

@@ -26,7 +26,8 @@ pub use decide::epochs::{BeginsBehind, begins_behind, decide_merges, is_merge_du
 pub use decide::judge::FindingKind;
 pub use decide::pace::{MOVER_PART, most_moves_per_sec};
 pub use decide::rates::{Rates, tells_of_all};
-pub use decide::shard_count::{Cause, Evidence, decide, decide_shrink};
+pub use decide::shard_count::{Cause, Evidence, decide};
+pub use decide::shrink::decide_shrink;
 pub use model::capacity::{
     CapacityDecision, CapacityMetrics, CapacityPeriod, CapacityPolicy, CapacityScaling,
     CapacitySide, CapacityUnits, TableThroughput,

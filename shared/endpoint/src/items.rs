@@ -32,8 +32,8 @@ pub(crate) enum Attempt {
     Again,
 }
 
-const FIRST_PAUSE: Duration = Duration::from_millis(10);
-const LONGEST_PAUSE: Duration = Duration::from_millis(500);
+const FIRST_PAUSE: Duration = Duration::from_millis(20);
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 /// Makes attempts until one is answered.
 pub(crate) async fn attempts<F>(
@@ -50,7 +50,7 @@ where
         if let Attempt::Answered(answer) = attempt().await? {
             return Ok(answer);
         }
-        table.requests().wait(pause).await;
+        table.requests().pause(pause).await;
         pause = (pause * 2).clamp(FIRST_PAUSE, LONGEST_PAUSE);
         if deadline.remaining(table.requests().now()).is_zero() {
             let why = "dynashard: what is known of the table was out of date until the time was over; ask again";

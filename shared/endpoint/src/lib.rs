@@ -5,8 +5,10 @@
 //!                          |
 //!                          +--- [items] [pages] [batches] [transactions]: requests on managed tables
 //!                                 |          the guard goes in, our attributes stay out, one request each
-//!                                 |          [sharded] [indexes]: of several shards a query is merged here
-//!                                 |          [whole] [scan]: a whole table, where some keys have several shards
+//!                                 |          [merged]: a query of several shards, and of an index
+//!                                 |          [moving]: of the table while items move, which the core reads
+//!                                 |          [write_sharded]: of an index whose keys have shards of their own
+//!                                 |          [whole], then [scan]: a whole table, where some keys have several shards
 //!                                 |          [parts]: what batches and transactions ask of their collections is told
 //!                               [table]      where a collection lies, and what its requests carry
 //! ```
@@ -29,6 +31,7 @@ mod judged;
 mod live;
 mod merged;
 mod metrics;
+mod moving;
 mod no_page;
 mod outcome;
 mod page_room;
@@ -40,7 +43,6 @@ mod scan;
 mod server;
 mod service;
 mod shapes;
-mod sharded;
 mod stored;
 mod table;
 mod telemetry;

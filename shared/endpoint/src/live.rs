@@ -32,8 +32,8 @@ pub(crate) struct Found {
 /// How many items a `BatchGetItem` reads (DynamoDB API).
 const MOST_GETS: usize = 100;
 
-/// How long to wait before what DynamoDB has left over of a batch is asked for again.
-const PAUSE: Duration = Duration::from_millis(20);
+/// How long to wait at most before what DynamoDB has left over of a batch is asked for again.
+const PAUSE: Duration = Duration::from_millis(40);
 
 /// Looks at these places by strongly consistent reads. `capacity` is the client's `ReturnConsumedCapacity`.
 pub(crate) async fn look(
@@ -84,7 +84,7 @@ pub(crate) async fn look(
         let left = left.and_then(Value::as_array).into_iter().flatten();
         let left = left.filter_map(|key| spot_of(key.as_object()?)).collect::<Vec<_>>();
         if !left.is_empty() {
-            table.requests().wait(PAUSE).await;
+            table.requests().pause(PAUSE).await;
             wanted.extend(left);
         }
     }

@@ -22,8 +22,8 @@ use crate::evaluation::{Evaluation, Page, flag, not_understood};
 use crate::guard::{PageExpressions, page_expressions};
 use crate::items::Attempt;
 use crate::judged::judged;
+use crate::moving::read;
 use crate::refusal::Refusal;
-use crate::sharded::read;
 use crate::table::ManagedTable;
 use crate::upstream::{Upstream, refused};
 

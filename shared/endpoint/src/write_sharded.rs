@@ -14,8 +14,8 @@ use crate::evaluation::{Evaluation, Item, MAX_PAGE_BYTES, Page, flag, malformed,
 use crate::guard::{PageExpressions, page_expressions};
 use crate::items::Attempt;
 use crate::judged::judged;
+use crate::moving::sort_range;
 use crate::refusal::Refusal;
-use crate::sharded::sort_range;
 use crate::stored;
 use crate::table::{ManagedTable, scalar};
 use crate::upstream::Upstream;

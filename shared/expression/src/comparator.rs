@@ -1,3 +1,5 @@
+//! Comparisons of two values.
+
 use std::cmp::Ordering;
 
 use serde_json::Value;

@@ -1,3 +1,5 @@
+//! Goes through the tokens of an expression.
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

@@ -1,3 +1,5 @@
+//! DynamoDB's limits of an expression, for texts that something was added to.
+
 use std::fmt;
 
 use crate::tokens::{Kind, tokens};

@@ -1,3 +1,5 @@
+//! Puts a condition of ours beside that of a client.
+
 use crate::malformed::{Malformed, balanced};
 use crate::tokens::Kind;
 

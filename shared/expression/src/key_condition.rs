@@ -1,3 +1,5 @@
+//! Reads the key condition of a query.
+
 use std::collections::BTreeMap;
 use std::ops::Range;
 

@@ -1,3 +1,5 @@
+//! Finds what depends on the value of a key, which is another one in each shard.
+
 use crate::placeholders::Placeholders;
 use crate::tokens::{Kind, Token, tokens_in_paths};
 

@@ -1,3 +1,5 @@
+//! What is wrong with an expression.
+
 use thiserror::Error;
 
 use crate::tokens::{Kind, Token, tokens};

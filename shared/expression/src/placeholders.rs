@@ -1,3 +1,5 @@
+//! The names and values that expressions refer to.
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;

@@ -1,3 +1,5 @@
+//! Reads projections, and applies them to items.
+
 use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
@@ -9,7 +11,7 @@ use crate::placeholders::Placeholders;
 use crate::tokens::tokens;
 use crate::value::typed;
 
-/// Which parts of items are wanted: a `ProjectionExpression`, or the names of `AttributesToGet` ([projections][projections]).
+/// Which parts of items are wanted: a `ProjectionExpression` ([projections][projections]).
 ///
 /// [projections]: https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Expressions.ProjectionExpressions.html
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,14 +33,6 @@ impl Projection {
         }
         paths.sort_unstable();
         Ok(Self { paths })
-    }
-
-    /// The projection to whole attributes.
-    pub fn of_names(names: impl IntoIterator<Item = String>) -> Self {
-        let paths = names.into_iter().map(|attribute| Path { attribute, steps: Vec::new() });
-        let mut paths = paths.collect::<Vec<_>>();
-        paths.sort_unstable();
-        Self { paths }
     }
 
     /// The attributes that it is of, or of parts of which.
@@ -127,15 +121,6 @@ mod tests {
         ] {
             assert_eq!(applied(text, &item), left, "{text}");
         }
-    }
-
-    #[test]
-    fn a_projection_to_names_takes_them_as_they_are() {
-        let projection = Projection::of_names(["b.c", "a"].map(str::to_owned));
-        assert_eq!(Vec::from_iter(projection.names()), ["a", "b.c"]);
-        let item = json!({"a": {"S": "x"}, "b": {"M": {"c": {"S": "y"}}}, "b.c": {"S": "z"}});
-        let left = projection.apply(item.as_object().unwrap());
-        assert_eq!(json!(left), json!({"a": {"S": "x"}, "b.c": {"S": "z"}}));
     }
 
     #[test]

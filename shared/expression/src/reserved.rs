@@ -1,3 +1,5 @@
+//! Finds names that no client may touch.
+
 use crate::placeholders::{OWN_NAME, OWN_VALUE, Placeholders};
 use crate::tokens::{Kind, tokens_in_paths};
 

@@ -1,3 +1,5 @@
+//! Adds assignments to update expressions.
+
 use crate::malformed::Malformed;
 use crate::tokens::{tokens, tokens_in_paths};
 

@@ -1,3 +1,5 @@
+//! What is wrong with a key.
+
 use alloc::string::String;
 
 use thiserror::Error;

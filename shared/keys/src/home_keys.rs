@@ -1,3 +1,5 @@
+//! Homes of many items of one collection.
+
 use alloc::string::{String, ToString};
 
 use crate::{

@@ -1,3 +1,5 @@
+//! Keys of a global secondary index that is sharded itself.
+
 use alloc::borrow::ToOwned;
 use alloc::string::String;
 

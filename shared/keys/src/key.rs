@@ -1,3 +1,5 @@
+//! The keys that clients use.
+
 use alloc::borrow::ToOwned;
 use alloc::format;
 use alloc::sync::Arc;

@@ -1,3 +1,5 @@
+//! Numbers as DynamoDB has them.
+
 use alloc::borrow::ToOwned;
 use alloc::format;
 use alloc::string::{String, ToString};

@@ -1,3 +1,5 @@
+//! The keys that items have in the table.
+
 use alloc::borrow::ToOwned;
 use alloc::format;
 use alloc::sync::Arc;

@@ -1,3 +1,5 @@
+//! The shard of an item, by its key and the shard count.
+
 use alloc::borrow::ToOwned;
 use core::fmt::{self, Write};
 use core::ops::Range;

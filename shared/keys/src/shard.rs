@@ -1,3 +1,5 @@
+//! One shard, and how many there are.
+
 use alloc::string::String;
 use core::fmt;
 use core::num::NonZeroU32;

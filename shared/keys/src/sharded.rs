@@ -1,3 +1,5 @@
+//! Types that say their own keys.
+
 use alloc::borrow::Cow;
 use alloc::boxed::Box;
 use alloc::string::{String, ToString};

@@ -1,3 +1,5 @@
+//! Tables that each hold a period of a time series.
+
 use alloc::borrow::ToOwned;
 use alloc::format;
 use alloc::string::String;

@@ -1,3 +1,5 @@
+//! The rules by which applications shard keys by hand.
+
 use alloc::borrow::ToOwned;
 use alloc::string::String;
 use core::fmt;

@@ -1,3 +1,5 @@
+//! Capacity units, counted exactly.
+
 use std::fmt;
 use std::iter::Sum;
 use std::ops::{Add, AddAssign, Mul};

@@ -1,3 +1,5 @@
+//! Chance, by a seed.
+
 use dynashard_core::ports::Entropy;
 use dynashard_testkit::SeededEntropy;
 

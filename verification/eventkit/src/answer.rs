@@ -1,3 +1,5 @@
+//! What functions answer, and what every answer has to be.
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 

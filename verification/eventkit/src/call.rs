@@ -1,3 +1,5 @@
+//! Requests as the events that API Gateway makes of them.
+
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};

@@ -1,3 +1,5 @@
+//! Faults that stores have, with what a client may be told of each.
+
 use dynashard_core::ports::StoreError;
 use dynashard_testkit::Fault;
 

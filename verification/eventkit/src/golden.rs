@@ -1,3 +1,5 @@
+//! Compares the answer to every event file with the file beside it.
+
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs;

@@ -1,3 +1,5 @@
+//! What holds of every route where tenants are granted their keys.
+
 use dynashard_lambda::Handler;
 
 use crate::{Answer, Call, World};

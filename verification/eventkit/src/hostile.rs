@@ -1,3 +1,5 @@
+//! Damaged events.
+
 use dynashard_lambda::Handler;
 use proptest::prelude::{Just, any, prop, prop_oneof, proptest};
 use proptest::strategy::Strategy;

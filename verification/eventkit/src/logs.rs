@@ -1,3 +1,5 @@
+//! What functions log, and that no key is in it.
+
 use std::collections::BTreeSet;
 
 use dynashard_lambda::{LogKeys, subscriber};

@@ -1,3 +1,5 @@
+//! Tables as functions see them, with what tests put there.
+
 use std::time::Duration;
 
 use dynashard_api::json::{self, Format};

@@ -1,3 +1,5 @@
+//! Wrong requests.
+
 use dynashard_lambda::Handler;
 use serde_json::{Value, json};
 

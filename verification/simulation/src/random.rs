@@ -1,3 +1,5 @@
+//! Chance, by a seed.
+
 use std::time::Duration;
 
 use dynashard_core::ports::Entropy;

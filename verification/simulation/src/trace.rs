@@ -1,3 +1,5 @@
+//! What has happened in a run.
+
 use std::time::Duration;
 
 use xxhash_rust::xxh64::Xxh64;

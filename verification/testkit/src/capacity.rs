@@ -1,3 +1,5 @@
+//! The capacity of a table, in memory.
+
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;

@@ -1,3 +1,5 @@
+//! A clock that tests move.
+
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::Pin;

@@ -1,3 +1,5 @@
+//! Chance that can be repeated.
+
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use dynashard_core::ports::Entropy;

@@ -1,3 +1,5 @@
+//! Runs futures without a runtime.
+
 use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;

@@ -1,3 +1,5 @@
+//! A store that fails as it is told.
+
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
 use std::future::{Future, pending};

@@ -1,3 +1,5 @@
+//! Cases drawn at random, each with a seed that repeats it.
+
 use std::{env, thread};
 
 use dynashard_core::ports::Entropy;

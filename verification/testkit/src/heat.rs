@@ -1,3 +1,5 @@
+//! Throttles and their alarm, in memory.
+
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;

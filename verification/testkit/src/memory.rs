@@ -1,3 +1,5 @@
+//! DynamoDB in memory: what stores are compared with.
+
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::ops::Bound;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

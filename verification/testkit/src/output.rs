@@ -1,3 +1,5 @@
+//! What a function prints.
+
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 

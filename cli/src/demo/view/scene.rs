@@ -1,3 +1,5 @@
+//! One moment of a run, before it is drawn on a terminal or into a picture.
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 

@@ -1,3 +1,5 @@
+//! A decision as a line, for `dynashard decisions`.
+
 use std::cmp::Ordering;
 
 use dynashard_api::view::DecisionView;

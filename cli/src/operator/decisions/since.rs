@@ -1,3 +1,5 @@
+//! `--since` of `dynashard decisions`.
+
 use std::str::FromStr;
 
 /// A moment: so many seconds ago, or an epoch second.

@@ -1,3 +1,5 @@
+//! The arguments of `dynashard import`.
+
 use std::collections::BTreeSet;
 use std::num::NonZeroU32;
 use std::path::PathBuf;

@@ -1,3 +1,5 @@
+//! Who has sent a request, as its event says.
+
 use std::collections::BTreeMap;
 
 use serde_json::Value;

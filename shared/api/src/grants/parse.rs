@@ -1,3 +1,5 @@
+//! Reads the rules of `KeyGrants`.
+
 use dynashard_core::PatternPart;
 
 use super::{GrantsError, KeyPart, Pattern, Rule, Who};

@@ -1,3 +1,5 @@
+//! Reads variables of the environment, and names all that are wrong at once.
+
 use std::cell::RefCell;
 use std::fmt;
 use std::str::FromStr;

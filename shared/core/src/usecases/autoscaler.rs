@@ -7,7 +7,8 @@ use std::time::Duration;
 use dynashard_keys::{PartitionKey, ShardId};
 
 use crate::decide::epochs::{decide_older, hot_epoch, is_merge_due};
-use crate::decide::shard_count::{Cause, Evidence, decide, decide_shrink, is_look_due};
+use crate::decide::shard_count::{Cause, Evidence, decide};
+use crate::decide::shrink::{decide_shrink, is_look_due};
 use crate::model::decision::{Decision, Diagnosis, Outcome};
 use crate::model::error::{Error, Kind};
 use crate::model::heat::{HeatWindow, HotCollection, Rearm, Throttles, group};

@@ -9,9 +9,8 @@ use crate::decide::epochs::{
     BeginsBehind, at_most_doubled, begins_behind, behind_items, behind_writes, decide_merges,
     descends,
 };
-use crate::decide::shard_count::{
-    Evidence, decide_shrink_of, is_count_due, is_estimated, most_moved,
-};
+use crate::decide::shard_count::Evidence;
+use crate::decide::shrink::{decide_shrink_of, is_count_due, is_estimated, most_moved};
 use crate::model::decision::{CountChange, Decision, Diagnosis};
 use crate::model::epochs::{Epochs, Extent, Interval};
 use crate::model::error::{Code, Error};

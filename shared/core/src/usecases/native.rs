@@ -15,6 +15,7 @@ use crate::usecases::directory::Directory;
 use crate::usecases::index::is_out_of_date;
 use crate::usecases::native_shards::NativeShards;
 use crate::usecases::reader::Reader;
+use crate::usecases::retry::drawn;
 use crate::usecases::watch::Telemetry;
 use crate::usecases::write::Among;
 use crate::usecases::writer::Writer;
@@ -147,9 +148,11 @@ impl NativeRequests {
         self.directory.lease().if_nothing_is_listed(deadline).await
     }
 
-    /// Waits before what was out of date is tried again.
-    pub async fn wait(&self, time: Duration) {
-        self.directory.clock().sleep(time).await;
+    /// Waits before what was refused or out of date is tried again: a time drawn evenly up to this one, so that requests that were
+    /// refused together do not come back together.
+    pub async fn pause(&self, at_most: Duration) {
+        let draw = self.directory.context().entropy().next_u64();
+        self.directory.clock().sleep(drawn(at_most, draw)).await;
     }
 
     /// A version for one write: no two writes may give an item the same (invariants I35 and I36).

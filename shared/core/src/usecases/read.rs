@@ -56,7 +56,7 @@ impl<'a> Lookup<'a> {
         let mut attempts = self.directory.attempts(deadline);
         let mut cost = Cost::default();
         loop {
-            let known = self.directory.find_item(key, deadline).await?;
+            let known = self.directory.find_for(key, deadline).await?;
             let metadata = &known.metadata;
             let lookup = Self { is_spread: self.may_be_spread(metadata), ..self };
             let (looked, read) = match metadata.reshard() {

@@ -24,7 +24,7 @@ pub(crate) async fn native_get<R: NativeRead>(
     let mut attempts = directory.attempts(deadline);
     let mut unmovable = None;
     loop {
-        let known = directory.find_item(key, deadline).await?;
+        let known = directory.find_for(key, deadline).await?;
         let homes = known.metadata.reshard().and_then(|reshard| reshard.homes(key));
         let mut terms = terms_at_home(directory, key, &known)?;
         let seen_at_old = unmovable.take().zip(homes);

@@ -27,11 +27,15 @@ impl Backoff {
 
     /// The delay after attempt number `attempt` (from 0), given a uniformly random `draw`.
     pub(crate) fn delay(&self, attempt: u32, draw: u64) -> Duration {
-        let bound = self.base.saturating_mul(2_u32.saturating_pow(attempt)).min(self.cap);
-        let nanos = u64::try_from(bound.as_nanos()).unwrap_or(u64::MAX);
-        let scaled = (u128::from(draw) * u128::from(nanos)) >> 64;
-        Duration::from_nanos(u64::try_from(scaled).unwrap_or(nanos))
+        drawn(self.base.saturating_mul(2_u32.saturating_pow(attempt)).min(self.cap), draw)
     }
+}
+
+/// A part of this time, given a uniformly random `draw`.
+pub(crate) fn drawn(bound: Duration, draw: u64) -> Duration {
+    let nanos = u64::try_from(bound.as_nanos()).unwrap_or(u64::MAX);
+    let scaled = (u128::from(draw) * u128::from(nanos)) >> 64;
+    Duration::from_nanos(u64::try_from(scaled).unwrap_or(nanos))
 }
 
 /// One operation's attempts: how many there were, and whether there is time for another.

@@ -43,9 +43,9 @@ pub(super) struct Merge<'a> {
 /// How many shards are asked at once.
 const FAN_OUT: usize = 32;
 
-/// How long it is waited before a shard is asked again that DynamoDB has refused to read, first and at last.
-const FIRST_PAUSE: Duration = Duration::from_millis(20);
-const LONGEST_PAUSE: Duration = Duration::from_millis(640);
+/// How long it is waited at most before a shard is asked again that DynamoDB has refused to read, first and at last.
+const FIRST_PAUSE: Duration = Duration::from_millis(40);
+const LONGEST_PAUSE: Duration = Duration::from_millis(1_280);
 
 /// How many entries are asked for of an index of which nothing is known yet.
 const FIRST: usize = 100;
@@ -143,7 +143,7 @@ impl<'a> Merge<'a> {
                     return Err(NoPage::Refused(answer));
                 }
             }
-            self.table.requests().wait(pause).await;
+            self.table.requests().pause(pause).await;
             pause *= 2;
         }
     }

@@ -25,9 +25,9 @@ use crate::document::Members;
 use crate::index::described_in;
 use crate::items::{Attempt, own_words};
 use crate::judged::judged;
+use crate::moving;
 use crate::no_page::NoPage;
 use crate::refusal::Refusal;
-use crate::sharded;
 use crate::table::ManagedTable;
 use crate::upstream::{Upstream, refused};
 
@@ -42,7 +42,7 @@ pub(crate) async fn query(
 ) -> Result<Attempt, Refusal> {
     let index = match body.get("IndexName") {
         None if shards.is_moving() || !shards.have_homes() => {
-            return sharded::query(upstream, table, body, deadline).await;
+            return moving::query(upstream, table, body, deadline).await;
         }
         None => Arc::new(SecondaryIndex::of_table(table.schema())),
         Some(name) => {

@@ -1,3 +1,5 @@
+//! Whether a condition holds of an item.
+
 use std::borrow::Cow;
 
 use serde_json::{Map, Value, json};

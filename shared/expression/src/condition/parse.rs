@@ -1,3 +1,5 @@
+//! Reads a condition into its terms.
+
 use super::{Operand, Operator, Term, Test};
 use crate::comparator::Comparator;
 use crate::cursor::Cursor;

@@ -1,3 +1,5 @@
+//! What a write costs in secondary indexes.
+
 use std::collections::BTreeSet;
 
 use dynashard_keys::Number;

@@ -1,3 +1,5 @@
+//! What an operation costs, by the sizes of its items.
+
 use crate::units::Units;
 
 /// A write unit writes up to this much of one item.

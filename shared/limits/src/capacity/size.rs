@@ -1,3 +1,5 @@
+//! The size of an item.
+
 use dynashard_keys::Number;
 use serde_json::Value;
 

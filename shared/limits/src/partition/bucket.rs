@@ -1,3 +1,5 @@
+//! A token bucket of capacity units.
+
 use std::num::NonZeroU32;
 use std::time::Duration;
 

@@ -1,3 +1,5 @@
+//! What an operation asks of a table or an index.
+
 use std::num::NonZeroU32;
 
 use crate::units::Units;

@@ -1,3 +1,5 @@
+//! What partitions and tables take, and by what they are laid out.
+
 use std::num::NonZeroU32;
 
 use xxhash_rust::xxh64::xxh64;

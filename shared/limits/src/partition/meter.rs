@@ -1,3 +1,5 @@
+//! All tables and indexes, with the limits of each and what it has taken.
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 

@@ -1,3 +1,5 @@
+//! What was refused, and by which limit.
+
 use thiserror::Error;
 
 use super::demand::{Demand, Kind};

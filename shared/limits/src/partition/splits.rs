@@ -1,3 +1,5 @@
+//! Splits of partitions for heat.
+
 use std::collections::BTreeMap;
 
 use dynashard_keys::{SortKey, SortKeyType};

@@ -1,3 +1,5 @@
+//! What has happened, second by second and key by key.
+
 use std::collections::BTreeMap;
 use std::iter::Sum;
 use std::ops::Range;

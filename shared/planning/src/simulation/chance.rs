@@ -1,4 +1,6 @@
-/// Chance that can be repeated: splitmix64 (Steele, Lea and Flood, 2014).
+//! Chance that can be repeated.
+
+/// splitmix64 (Steele, Lea and Flood, 2014).
 #[derive(Debug, Clone)]
 pub(super) struct Chance(u64);
 

@@ -1,3 +1,5 @@
+//! A hot collection in virtual time: its shards, its changes and what is known of it.
+
 use std::time::Duration;
 
 use dynashard_core::{

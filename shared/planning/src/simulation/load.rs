@@ -1,3 +1,5 @@
+//! The writes of a simulation.
+
 use super::chance::Chance;
 use super::recording::Recording;
 use super::scenario::Scenario;

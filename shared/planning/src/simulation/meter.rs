@@ -1,3 +1,5 @@
+//! The reports of simulated environments.
+
 use std::time::Duration;
 
 use dynashard_core::{Bucket, Ledger, Measures, Span, report_chance};

@@ -1,3 +1,5 @@
+//! Writes that have happened, to be simulated again.
+
 use std::collections::{BTreeMap, HashMap};
 
 use crate::float;

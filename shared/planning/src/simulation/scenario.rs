@@ -1,3 +1,5 @@
+//! A load that somebody has written down.
+
 use std::num::NonZeroU32;
 
 use dynashard_keys::{KeyError, PartitionKey};

@@ -1,3 +1,5 @@
+//! The table of a simulation: what it takes over time.
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU32;
 use std::time::Duration;

@@ -1,3 +1,5 @@
+//! Writes that were throttled, and how long they have waited.
+
 use std::collections::VecDeque;
 
 /// The writes of one key that were throttled and are tried again, once a second.

@@ -1,3 +1,5 @@
+//! Who may call the local HTTP API, by their keys.
+
 use std::fs;
 use std::path::Path;
 

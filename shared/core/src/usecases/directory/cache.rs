@@ -162,11 +162,7 @@ impl Directory {
     }
 
     /// What holds of one item: the metadata of its collection, as of the item's epoch.
-    pub(crate) async fn find_item(
-        &self,
-        key: &ItemKey,
-        deadline: Deadline,
-    ) -> Result<Known, Error> {
+    pub(crate) async fn find_for(&self, key: &ItemKey, deadline: Deadline) -> Result<Known, Error> {
         Ok(self.find(&key.partition, deadline).await?.at(key))
     }
 

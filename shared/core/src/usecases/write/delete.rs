@@ -100,7 +100,7 @@ async fn try_delete(
     overtaken: &mut bool,
 ) -> Result<(), Interrupted> {
     let directory = &operation.context.directory;
-    let known = directory.find_item(operation.key, operation.deadline).await?;
+    let known = directory.find_for(operation.key, operation.deadline).await?;
     if !known.metadata.placement.is_calculated() {
         if precondition != Precondition::None {
             refuse_random(known.metadata.placement, "If-Match needs")?;
@@ -225,7 +225,7 @@ async fn delete_wherever_it_is(
         if let Everywhere::Deleted = deleted.map_err(unless_removed)? {
             return Ok(());
         }
-        let found = operation.context.directory.find_item(operation.key, operation.deadline).await;
+        let found = operation.context.directory.find_for(operation.key, operation.deadline).await;
         known = found.map_err(unless_removed)?;
     }
 }
@@ -326,7 +326,7 @@ async fn try_delete_in(
     removed: &AtomicBool,
 ) -> Result<InShard, Interrupted> {
     let directory = &operation.context.directory;
-    let known = directory.find_item(operation.key, operation.deadline).await?;
+    let known = directory.find_for(operation.key, operation.deadline).await?;
     if known.metadata != began_with.metadata {
         return Ok(InShard::LayoutChanged);
     }

@@ -178,7 +178,7 @@ async fn strong_read<const N: usize>(
     let slot = operation.slot().await?;
     let (directory, clock) = (&operation.context.directory, operation.context.clock());
     // The turn may have come late in the lease, or after it.
-    let renewed = directory.find_item(operation.key, operation.deadline).await?;
+    let renewed = directory.find_for(operation.key, operation.deadline).await?;
     if renewed.metadata != known.metadata {
         return Err(Interrupted::BeginAgain);
     }

@@ -1,4 +1,4 @@
-//! One look whether a write of unknown fate took effect.
+//! Sends a put, and looks once whether it took effect if its fate is unknown.
 
 use std::time::Duration;
 
@@ -43,7 +43,7 @@ pub(super) async fn send_put(
 /// That it does not find it proves nothing.
 async fn finds(operation: &mut Operation<'_>, version: Version, shard: ShardId) -> bool {
     let (directory, items) = (&operation.context.directory, operation.context.items());
-    let Ok(known) = directory.find_item(operation.key, operation.deadline).await else {
+    let Ok(known) = directory.find_for(operation.key, operation.deadline).await else {
         return false;
     };
     let metadata = &known.metadata;

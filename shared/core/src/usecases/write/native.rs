@@ -84,7 +84,7 @@ pub(crate) async fn terms_of_item(
 ) -> Result<NativeTerms, Error> {
     let mut operation = Operation::new(context, key, deadline);
     loop {
-        let known = context.directory.find_item(key, deadline).await?;
+        let known = context.directory.find_for(key, deadline).await?;
         let mut terms = terms_at_home(&context.directory, key, &known)?;
         if !known.metadata.needs_rebalancing() {
             return Ok(terms);
@@ -128,7 +128,7 @@ async fn try_native<W: NativeWrite>(
     shown: &mut Shown,
 ) -> Result<W::Answer, Interrupted> {
     let directory = &operation.context.directory;
-    let known = directory.find_item(operation.key, operation.deadline).await?;
+    let known = directory.find_for(operation.key, operation.deadline).await?;
     refuse_random(known.metadata.placement, "A request in DynamoDB's own words needs")?;
     let (shard, required) = place(operation, write, shown, &known).await?;
     // No marker lies where nothing was ever resharded, so nothing is asked that DynamoDB would not be asked without dynashard.

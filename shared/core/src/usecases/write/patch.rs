@@ -52,7 +52,7 @@ async fn try_patch(
     precondition: Precondition,
 ) -> Result<Written, Interrupted> {
     let directory = &operation.context.directory;
-    let known = directory.find_item(operation.key, operation.deadline).await?;
+    let known = directory.find_for(operation.key, operation.deadline).await?;
     refuse_random(known.metadata.placement, "PATCH needs")?;
     let expected = expected(precondition)?;
     let in_move = new_home_in_move(operation.key, &known);

@@ -64,7 +64,7 @@ async fn try_put(
     precondition: Precondition,
     tried_new_home: &mut bool,
 ) -> Result<Written, Interrupted> {
-    let known = operation.context.directory.find_item(operation.key, operation.deadline).await?;
+    let known = operation.context.directory.find_for(operation.key, operation.deadline).await?;
     if precondition != Precondition::None {
         refuse_random(known.metadata.placement, "If-Match and If-None-Match need")?;
     }

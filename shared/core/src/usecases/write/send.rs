@@ -116,7 +116,7 @@ impl<'a> Operation<'a> {
         if known.lease.is_fresh(directory.now()) {
             return Ok(known.lease);
         }
-        let renewed = directory.find_item(self.key, self.deadline).await?;
+        let renewed = directory.find_for(self.key, self.deadline).await?;
         if renewed.metadata == known.metadata {
             Ok(renewed.lease)
         } else {

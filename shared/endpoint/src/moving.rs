@@ -1,4 +1,5 @@
-//! `Query` of a collection that is being resharded: the core reads the items in order, over all shards.
+//! `Query` of the table while a collection is being resharded, and pages of a scan: the core reads the items in order, over all
+//! shards.
 
 use std::ops::ControlFlow;
 
