@@ -617,6 +617,14 @@ class Resources(unittest.TestCase):
             tagging = PROVIDER_SCHEMA_MANAGER.get_resource_schema("us-east-1", kind).schema.get("tagging", {})
             self.assertNotEqual(tagging.get("taggable", True), kind in WITHOUT_TAGS, kind)
 
+    def test_regression_indexes_of_a_warm_table_were_cold(self):
+        """An index that cannot take a write refuses it to the table, whatever the table takes."""
+        table = APPLICATION["Resources"]["MainTable"]["Properties"]
+        indexes = [part["Fn::If"][1] for part in table["GlobalSecondaryIndexes"]["Fn::If"][1] if "Fn::If" in part]
+        self.assertGreater(len(indexes), 2)
+        for index in indexes:
+            self.assertEqual(index["WarmThroughput"], table["WarmThroughput"], index["IndexName"])
+
     def test_regression_lambda_takes_one_mapping_of_a_stream_by_each_name_of_a_function(self):
         """`CreateEventSourceMapping` answers ResourceConflictException to a second one, so nobody could have deployed the stack."""
         translated = importlib.import_module("lint-translated").translate(ROOT / "template.yaml")

@@ -634,8 +634,8 @@ fn regression_a_function_had_two_mappings_of_one_stream_by_one_name() {
     assert_eq!(template.functions[0].streams.len(), 2);
     let error = problem(&with_second_mapping("F"));
     assert!(error.contains("F has two mappings of the stream of Table"), "{error}");
-    let error = problem(&with_second_mapping("Queue"));
-    assert!(error.contains("the template has no function Queue"), "{error}");
+    let error = problem(&with_second_mapping("Table"));
+    assert!(error.contains("the template has no function Table"), "{error}");
 }
 
 #[test]

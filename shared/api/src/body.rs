@@ -10,10 +10,11 @@ use serde_json::value::RawValue;
 
 use crate::grants::GrantedKeys;
 use crate::headers;
-use crate::json::{self, Format, Members};
+use crate::json::{self, Format, Members, payload_bytes};
 use crate::params::Params;
 use crate::problem::Problem;
 use crate::request::Request;
+use crate::view::Unprocessed;
 
 /// Where a request has its item or its patch.
 #[derive(Debug, Clone, Copy)]
@@ -115,8 +116,24 @@ pub fn batch_write(
         refuse_others(&delete, &what)?;
         Ok(BatchOperation::Delete(key))
     });
-    puts.chain(deletes).collect()
+    let operations = puts.chain(deletes).collect::<Result<Vec<_>, Problem>>()?;
+    // Each key may come back as one that was not processed, and nobody would be told of any if the answer were too large.
+    let longest = Code::ALL.iter().map(|code| code.as_str()).max_by_key(|code| code.len());
+    let listed = |operation: &BatchOperation| {
+        payload_bytes(&Unprocessed::new(operation.key(), longest.unwrap_or_default()))
+    };
+    let listed = operations.iter().map(listed).sum::<usize>();
+    if listed > MAX_LISTED_BYTES {
+        let why = format!(
+            "the keys of the batch may take {listed} bytes of its answer, and {MAX_LISTED_BYTES} fit: send fewer at once"
+        );
+        return Err(Problem::bad_parameter(why));
+    }
+    Ok(operations)
 }
+
+/// What the keys that a batch could not process may take of its answer. The rest of Lambda's 6 MB is for the envelope.
+const MAX_LISTED_BYTES: usize = 6_000_000;
 
 /// A batch read.
 #[derive(Debug, Clone, PartialEq)]
@@ -361,6 +378,21 @@ mod tests {
         let number = of(r#","from":20.5"#, SortKeyType::Number).expect("an extent");
         let boundary = SortKey::parse("20.5", SortKeyType::Number).expect("a key");
         assert_eq!(number, Extent::Behind { boundary, descending: false });
+    }
+
+    /// Lambda ended the function for an answer of more than 6 MB, and nobody was told which operations had been carried out.
+    #[test]
+    fn regression_the_keys_of_a_batch_did_not_fit_into_its_answer() {
+        let deletes = |count: usize| {
+            let key = |n| serde_json::json!({ "pk": "\"".repeat(1_990), "sk": format!("{n:04}{}", "\"".repeat(1_000)) });
+            let body = serde_json::json!({ "deletes": (0..count).map(key).collect::<Vec<_>>() })
+                .to_string();
+            let (schema, granted) = (TableSchema::default(), GrantedKeys::all());
+            batch_write(body.as_bytes(), Format::Plain, &schema, &granted)
+        };
+        assert_eq!(deletes(480).expect("they fit").len(), 480);
+        let refused = deletes(510).expect_err("they do not");
+        assert_eq!(refused.code(), "bad_parameter");
     }
 
     /// Of a thousand operations nobody knew which was meant.

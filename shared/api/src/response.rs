@@ -88,7 +88,7 @@ impl Response {
         let private = if is_private { "private, " } else { "" };
         self.with_header("cache-control", format!("{private}max-age={}", term.as_secs()))
             .with_header("age", age.as_secs().to_string())
-            .with_header("vary", "accept, authorization")
+            .with_header("vary", "accept, authorization, origin")
     }
 
     /// The answer as one that holds for this moment only.

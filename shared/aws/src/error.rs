@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::error::Error as StdError;
 
+use aws_credential_types::provider::error::CredentialsError;
 use aws_sdk_dynamodb::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_dynamodb::operation::batch_get_item::BatchGetItemError;
 use aws_sdk_dynamodb::operation::delete_item::DeleteItemError;
@@ -236,9 +237,10 @@ fn throttle(reasons: &[ThrottlingReason]) -> Throttle {
         .unwrap_or_else(Throttle::unknown)
 }
 
-/// Whether something failed since no connection came to be, so that nothing was sent.
+/// Whether something failed since no connection came to be, or since there were no credentials to sign with, so that nothing was
+/// sent.
 pub fn is_never_sent(error: &(dyn StdError + 'static)) -> bool {
-    in_chain(error, is_without_connection)
+    in_chain(error, |cause| is_without_connection(cause) || cause.is::<CredentialsError>())
 }
 
 /// Whether no connection came to be, so that nothing was sent: the host is unknown, nobody listens

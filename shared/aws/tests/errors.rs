@@ -7,6 +7,10 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use aws_credential_types::provider::error::CredentialsError;
+use aws_credential_types::provider::{ProvideCredentials, future};
+use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::config::{BehaviorVersion, Region};
 use dynashard_aws::{
     DynamoItemStore, DynamoRecordStore, OsEntropy, ServerClock, SystemClock, connect_local,
 };
@@ -428,6 +432,48 @@ async fn a_connection_that_is_closed_without_an_answer_leaves_a_write_unknown() 
 async fn a_refused_connection_certainly_wrote_nothing() {
     let stores = Stores::over(Server::absent().await).await;
     check_kinds(&stores, &unavailable(), &unavailable(), 0).await;
+}
+
+/// Invariant I6. Without credentials nothing is signed and nothing sent, and each write was answered 504.
+#[tokio::test]
+async fn regression_a_write_without_credentials_counted_as_sent() {
+    let server = Server::start(Answer::Body { status: 200, text: "{}".to_owned() }).await;
+    let config = aws_sdk_dynamodb::Config::builder()
+        .behavior_version(BehaviorVersion::latest())
+        .region(Region::from_static("eu-west-1"))
+        .endpoint_url(format!("http://{}", server.address))
+        .credentials_provider(Nobody)
+        .build();
+    let client = Client::from_conf(config);
+    let clock = SystemClock::new(ServerClock::default());
+    let schema = TableSchema::default();
+    let stores = Stores {
+        items: DynamoItemStore::new(
+            client.clone(),
+            clock.clone(),
+            "table".to_owned(),
+            schema.clone(),
+        ),
+        metadata: DynamoRecordStore::new(client, "table".to_owned(), &schema),
+        server,
+        clock,
+    };
+    for error in stores.writes().await {
+        assert!(matches!(error, StoreError::Unavailable(_)), "{error:?}");
+    }
+}
+
+/// Whose credentials cannot be had.
+#[derive(Debug)]
+struct Nobody;
+
+impl ProvideCredentials for Nobody {
+    fn provide_credentials<'a>(&'a self) -> future::ProvideCredentials<'a>
+    where
+        Self: 'a,
+    {
+        future::ProvideCredentials::ready(Err(CredentialsError::provider_error("they have ended")))
+    }
 }
 
 /// Invariant I6. Only a refused connection was known to have carried nothing; each of these was

@@ -9,7 +9,7 @@ use dynashard_api::settings::{
     shortest_lifetime,
 };
 use dynashard_aws::ThrottleAlarms;
-use dynashard_core::{CapacityPolicy, CapacityScaling, CapacityUnits, Settings};
+use dynashard_core::{CapacityPolicy, CapacityScaling, CapacityUnits, ItemCacheLimits, Settings};
 use tracing_subscriber::filter::LevelFilter;
 
 use crate::admission::KEYS_PER_GRANT;
@@ -72,7 +72,8 @@ impl Config {
     fn read<F: Fn(&str) -> Option<String>>(variables: &Variables<F>) -> Option<Self> {
         let settings = read_settings(variables);
         variables.keep(check_request_lifetime(variables, settings.as_ref()));
-        variables.keep(check_item_cache(variables, settings.as_ref()));
+        let memory = variables.parsed_or("AWS_LAMBDA_FUNCTION_MEMORY_SIZE", u64::MAX >> 20);
+        let memory = variables.keep(memory);
         let main_table = variables.keep(variables.required("MAIN_TABLE"));
         let metadata_table = variables.keep(variables.required("METADATA_TABLE"));
         let function_name = variables.keep(variables.required("AWS_LAMBDA_FUNCTION_NAME"));
@@ -105,7 +106,7 @@ impl Config {
             },
             log_level: log_level?,
             log_keys: log_keys?,
-            settings: settings?,
+            settings: with_room(settings?, memory?),
         })
     }
 }
@@ -141,24 +142,14 @@ fn check_request_lifetime<F: Fn(&str) -> Option<String>>(
     Err(ConfigError::new("REQUEST_LIFETIME_SECS", problem))
 }
 
-/// What is kept of items must leave room for answers: a function that runs out of memory is ended in the middle of one.
-fn check_item_cache<F: Fn(&str) -> Option<String>>(
-    variables: &Variables<F>,
-    settings: Option<&Settings>,
-) -> Result<(), ConfigError> {
-    let memory = variables.parsed_or("AWS_LAMBDA_FUNCTION_MEMORY_SIZE", u64::MAX >> 20)?;
-    let kept =
-        settings.and_then(|settings| settings.item_cache).map_or(0, |cache| cache.bytes >> 20);
-    if kept <= memory / 2 {
-        return Ok(());
-    }
-    let problem = format!(
-        "is {kept}, more than half of the function's memory: set the parameter ItemCacheMegabytes to at most {}, or MemorySize \
-         to at least {}",
-        memory / 2,
-        2 * kept
-    );
-    Err(ConfigError::new("ITEM_CACHE_MEGABYTES", problem))
+/// What is kept of items leaves room for answers: a function that runs out of memory is ended in the middle of one. So half of these
+/// megabytes counts at most, whatever the parameter says: each may be changed alone, and all reads would fail for a cache.
+fn with_room(settings: Settings, megabytes: u64) -> Settings {
+    let most = megabytes << 19;
+    let item_cache = settings.item_cache;
+    let item_cache =
+        item_cache.map(|limits| ItemCacheLimits { bytes: limits.bytes.min(most), ..limits });
+    Settings { item_cache, ..settings }
 }
 
 /// Which lines are logged. Lambda's own filter (`AWS_LAMBDA_LOG_LEVEL`) lets everything pass: it takes metrics for lines

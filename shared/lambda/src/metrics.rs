@@ -118,7 +118,7 @@ names! {
     GrowthsRefused, "`ScaleFunction`, `WriteFunction`",
         "Nothing, if it passes. [`dynashard decisions`](COMMANDS.md#decisions) says why";
     /// The metadata or the [ledgers](SCALING.md#what-is-known-the-ledgers) of collections could not be read or
-    /// changed. Writers and readers count it once for each state of a collection and code in each environment, and
+    /// changed. Writers and readers count it about once a minute for each collection and code in each environment, and
     /// the log says why.
     GrowthsFailed, "`ScaleFunction`, `WriteFunction`, `ReadFunction`",
         "Nothing, if it passes. Otherwise look at the metadata table's throttles and errors";

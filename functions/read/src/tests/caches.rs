@@ -22,7 +22,10 @@ fn caches_may_keep_an_answer_for_as_long_as_the_function_would() {
     let handler = handler(&world);
     let of = |call: Call| Answer::of(&handler, &call);
     let first = of(get());
-    assert_eq!(to_caches(&first), [Some("max-age=30"), Some("0"), Some("accept, authorization")]);
+    assert_eq!(
+        to_caches(&first),
+        [Some("max-age=30"), Some("0"), Some("accept, authorization, origin")]
+    );
     assert_eq!(first.header("dynashard-items-read"), Some("1"));
     world.clock.advance(Duration::from_secs(20));
     for (call, status) in [
@@ -34,7 +37,7 @@ fn caches_may_keep_an_answer_for_as_long_as_the_function_would() {
         assert_eq!((kept.status, kept.header("etag")), (status, Some(OLD_ETAG)));
         assert_eq!(
             to_caches(&kept),
-            [Some("max-age=30"), Some("20"), Some("accept, authorization")]
+            [Some("max-age=30"), Some("20"), Some("accept, authorization, origin")]
         );
         for cost in ["dynashard-items-read", "dynashard-consumed-rcu"] {
             assert_eq!(kept.header(cost), Some("0"), "{cost}");

@@ -4,6 +4,9 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::lock::{Mutex as AsyncMutex, MutexGuard as AsyncMutexGuard};
+
+use crate::model::error::{Code, Error};
 use crate::model::lease::{Deadline, Moment};
 use crate::model::replica::Replica;
 use crate::model::segment::Group;
@@ -11,7 +14,7 @@ use crate::model::settings::Settings;
 use crate::ports::{Clock, Dated, Entropy, ItemStore, RecordStore, StoreError, World};
 use crate::usecases::raises::Raises;
 use crate::usecases::replicas::Replicas;
-use crate::usecases::retry::Attempts;
+use crate::usecases::retry::{Attempts, within};
 
 /// The world of a stack, with its settings. Clones share it.
 #[derive(Clone)]
@@ -81,6 +84,21 @@ impl Context {
         const PATIENCE: Duration = Duration::from_millis(250);
         let send = async |groups: &[Group]| self.record_store().raise(groups).await;
         self.raises.raise(groups, send, self.clock().sleep(PATIENCE)).await
+    }
+
+    /// Waits until nobody else in this environment reads what this lock is about, until `deadline` at most: whoever reads it may have
+    /// more time.
+    pub(crate) async fn turn<'a>(
+        &self,
+        lock: &'a AsyncMutex<()>,
+        deadline: Deadline,
+    ) -> Result<AsyncMutexGuard<'a, ()>, Error> {
+        if let Some(turn) = lock.try_lock() {
+            return Ok(turn);
+        }
+        let why = "another request of this environment was reading metadata all the time";
+        let turn = within(self.clock(), deadline, lock.lock()).await;
+        turn.ok_or_else(|| Error::new(Code::Unavailable, why))
     }
 
     /// A series of attempts until `deadline`.

@@ -71,6 +71,8 @@ struct Known {
     /// When somebody has looked for new cells.
     looked_at: Option<Moment>,
     lacks: Option<Lack>,
+    /// How many adds of this environment were carried out.
+    adds: u64,
 }
 
 /// How much room all cells had together, when an add was refused for that.
@@ -290,6 +292,8 @@ impl Counter<'_> {
         let Some(shape) = self.shape() else { return Ok(false) };
         let number = room_for(amount);
         let since = self.context.clock().now();
+        let adds = || self.known.lock().get(self.key).map_or(0, |known| known.adds);
+        let before = adds();
         let Some(seen) = self.rooms(shape, number).await? else {
             self.forget();
             return Ok(false);
@@ -302,8 +306,11 @@ impl Counter<'_> {
             }
             Borrow::TooLittle if self.settled_rooms(shape, number).await? == Some(seen) => {
                 let lack = Lack { number, room: rooms.iter().sum(), since };
-                self.known.lock().get_or_insert_mut(self.key.clone(), Known::default).lacks =
-                    Some(lack);
+                // What was given meanwhile may be taken by the next one.
+                if adds() == before {
+                    self.known.lock().get_or_insert_mut(self.key.clone(), Known::default).lacks =
+                        Some(lack);
+                }
                 Err(past_a_bound())
             }
             Borrow::Enough | Borrow::TooLittle => Ok(false),
@@ -534,6 +541,7 @@ impl Counter<'_> {
         let mut known = self.known.lock();
         if let Some(known) = known.get_mut(self.key) {
             known.lacks = known.lacks.filter(|it| amount != 0 && it.number == room_for(amount));
+            known.adds += 1;
         }
     }
 }

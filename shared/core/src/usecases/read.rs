@@ -87,7 +87,10 @@ impl<'a> Lookup<'a> {
                 attempts.refresh().await?;
                 continue;
             }
-            if !known.lease.is_live(self.directory.clock().now()) {
+            // What was answered after the lease counts if nothing has changed.
+            if !known.lease.is_live(self.directory.now())
+                && self.directory.find_for(key, deadline).await?.metadata != known.metadata
+            {
                 let why = "the item could not be read within a metadata lease";
                 attempts.pause(Error::new(Code::Unavailable, why)).await?;
                 continue;

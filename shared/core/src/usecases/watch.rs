@@ -327,7 +327,11 @@ impl Watch {
     pub(crate) fn was_cut_off(&self, directory: &Directory, partition: &PartitionKey) {
         let why = "the metadata table did not answer by the time that the request was answered";
         if let Some(known) = directory.cached(partition) {
-            self.tell_failure(&known.metadata, &Error::new(Code::DeadlineExceeded, why));
+            self.tell_failure(
+                &known.metadata,
+                &Error::new(Code::DeadlineExceeded, why),
+                directory.now(),
+            );
         }
     }
 
@@ -345,7 +349,7 @@ impl Watch {
             Err(error) => {
                 // A reader waits for a moment only, and what that loses others report.
                 if self.decides_as.is_some() || !error.is_passing() {
-                    self.tell_failure(seen, &error);
+                    self.tell_failure(seen, &error, directory.now());
                 }
                 return None;
             }
@@ -402,7 +406,7 @@ impl Watch {
             Ok((decision, outcome)) => {
                 self.tell(directory, seen, decision, outcome, deadline).await;
             }
-            Err(error) => self.tell_failure(seen, &error),
+            Err(error) => self.tell_failure(seen, &error, directory.now()),
         }
         beside.is_acting.store(false, Ordering::Relaxed);
     }
@@ -432,14 +436,15 @@ impl Watch {
         let noted = begin::note(directory, &decision, outcome, by, deadline).await;
         // What could not be noted now is noted when it is decided again, and nothing else waits for it.
         if let Err(error) = noted.or_else(|error| error.is_passing().then_some(()).ok_or(error)) {
-            self.tell_failure(seen, &error);
+            self.tell_failure(seen, &error, directory.now());
         }
     }
 
-    fn tell_failure(&self, seen: &CollectionMetadata, error: &Error) {
+    fn tell_failure(&self, seen: &CollectionMetadata, error: &Error, now: Moment) {
         let Some(telemetry) = &self.telemetry else { return };
-        // By code, so that a passing failure does not hide a lasting one.
-        if self.is_news(Some(seen), format!("{:?}", error.code()), Moment::default()) {
+        // By code, so that a passing failure does not hide a lasting one, which is told again: an alarm would take silence for its
+        // end.
+        if self.is_news(Some(seen), format!("{:?}", error.code()), now) {
             telemetry.failed(&seen.partition, error);
         }
     }

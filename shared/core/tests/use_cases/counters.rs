@@ -1,5 +1,6 @@
 //! Counters: what they count, where, between which bounds, and what becomes of them under throttles and unknown outcomes.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use dynashard_core::ports::{Clock, StoreError};
@@ -335,6 +336,27 @@ fn regression_each_refused_add_read_every_cell() {
     assert_eq!(refused(), 0, "which shows within a second");
     world.clock.advance(Duration::from_secs(1));
     add(&world, &writer, -1, FLOOR).expect("it has been given");
+}
+
+/// What was given while the cells were looked at was not there for the next add of the same environment.
+#[test]
+fn regression_what_was_given_during_a_look_was_refused_after_it() {
+    let world = World::new();
+    let writer = Arc::new(world.writer());
+    add(&world, &writer, 2, FLOOR).expect("it is made");
+    grow(&world, &writer, 4);
+    add(&world, &writer, -2, FLOOR).expect("nothing is left");
+    let (giver, deadline) = (Arc::clone(&writer), world.deadline());
+    let give = move || {
+        let counter = key("n");
+        let given = giver.add_to_counter(&counter, 5, UNBOUNDED, deadline);
+        block_on(given).expect("it is given");
+    };
+    // Behind the last look at cells, whichever the gift goes to.
+    world.store.script(Operation::GetBoth, [Fault::before(|| {}), Fault::after(give)]);
+    let first = add(&world, &writer, -1, FLOOR);
+    assert!(first.is_err(), "nothing was there when it looked: {first:?}");
+    add(&world, &writer, -1, FLOOR).expect("5 were given");
 }
 
 /// Lambda freezes environments between invocations, and the boot clock of a frozen one may stand: the refusal of an hour ago was

@@ -8,7 +8,7 @@ use dynashard_keys::{PartitionKey, Placement, ShardCount};
 use dynashard_testkit::{
     Fault, Faulty, ManualClock, MemoryStore, Operation, SeededEntropy, block_on,
 };
-use futures_util::future::join_all;
+use futures_util::future::{join, join_all};
 
 use crate::world::{
     FRESH, LEASE, TIMEOUT, World, count, metadata, partition, resharding, usual_settings,
@@ -16,20 +16,26 @@ use crate::world::{
 
 /// A metadata table whose answers take their time, so that requests can meet.
 fn slow() -> (MemoryStore, Directory, Deadline) {
+    let (memory, directory, _) = behind_a_store();
+    let deadline = Deadline::after(directory.now(), TIMEOUT);
+    (memory, directory, deadline)
+}
+
+/// One whose directory is throttled.
+fn throttled() -> (MemoryStore, Directory, Faulty<MemoryStore>) {
+    let (memory, directory, store) = behind_a_store();
+    store.script(Operation::DirectoryGet, std::iter::repeat_with(Fault::throttle).take(1_000));
+    (memory, directory, store)
+}
+
+fn behind_a_store() -> (MemoryStore, Directory, Faulty<MemoryStore>) {
     let clock = ManualClock::new();
     let settings = usual_settings();
     let memory = MemoryStore::new(clock.clone(), settings.schema.clone());
     let store = Faulty::new(memory.clone());
     store.delay(&clock, Duration::from_millis(10));
-    let deadline = Deadline::after(clock.now(), TIMEOUT);
-    (
-        memory,
-        Directory::new(
-            ports::World::new(store.clone(), store, clock, SeededEntropy::new(1)),
-            settings,
-        ),
-        deadline,
-    )
+    let world = ports::World::new(store.clone(), store.clone(), clock, SeededEntropy::new(1));
+    (memory, Directory::new(world, settings), store)
 }
 
 #[test]
@@ -44,6 +50,27 @@ fn concurrent_operations_share_one_read() {
     }
     let requests = memory.requests();
     assert_eq!((requests.directory_gets, requests.metadata_gets), (1, 1));
+}
+
+/// A write that is held for a minute read the directory for as long as that was throttled, and gets that are to be answered within
+/// seconds waited for it.
+#[test]
+fn regression_whoever_waited_for_the_read_of_another_had_no_deadline() {
+    let (_, directory, store) = throttled();
+    let partition = partition();
+    let now = directory.now();
+    let patient = directory.find(&partition, Deadline::after(now, Duration::from_mins(1)));
+    let answered = async {
+        let hurried = directory.find(&partition, Deadline::after(now, Duration::from_secs(1)));
+        let refused = hurried.await.expect_err("the directory is throttled");
+        let took = directory.now().boot.saturating_sub(now.boot);
+        store.clear(Operation::DirectoryGet);
+        (refused.code(), took)
+    };
+    let (found, (code, took)) = block_on(join(patient, answered));
+    found.expect("the directory answers in the end");
+    assert_eq!(code, Code::Unavailable);
+    assert!(took <= Duration::from_secs(1), "{took:?}");
 }
 
 /// Nothing is created for them, and nothing is asked about each of them.

@@ -737,6 +737,19 @@ fn regression_a_writer_that_could_not_begin_a_growth_was_silent() {
     }
 }
 
+/// What lasted was told once in the life of an environment, and five minutes later the alarm on it said that it was over.
+#[test]
+fn regression_a_growth_that_could_not_begin_for_long_was_told_once() {
+    let hot = Hot::new(1);
+    let reports = Reports::default();
+    let denied =
+        || Fault::Refuse(StoreError::Misconfigured("AccessDeniedException: no".to_owned()));
+    hot.world.store.script(Operation::JobGet, iter::repeat_with(denied).take(1_000));
+    assert_eq!(reports.by_throttled_puts(&hot, 200), []);
+    let failures = reports.failures.lock().expect("no panic").len();
+    assert!((3..=10).contains(&failures), "{failures} times in some minutes");
+}
+
 /// A collection of four shards that nobody uses, and that may shrink after so long.
 fn unused(after: Duration) -> Hot {
     let shrink = ShrinkPolicy { mode: ScalingMode::DryRun, after, ..ShrinkPolicy::default() };

@@ -583,6 +583,21 @@ fn a_marker_of_an_earlier_reshard_is_taken_away_first() {
     }
 }
 
+/// Nobody knew whether the marker was gone, and the client was told so of its own write, which had not been sent.
+#[test]
+fn regression_a_marker_of_unknown_fate_made_the_write_one() {
+    let lost: [fn() -> Fault; 2] =
+        [|| Fault::Refuse(outcome_unknown()), || Fault::ExecuteThen(outcome_unknown())];
+    for fault in lost {
+        for write in [UPDATE, CREATE] {
+            let world = stable();
+            world.memory.place(&new(), marker(1));
+            world.store.script(Operation::Write, [fault()]);
+            assert_eq!(spent(&world, write).0, (true, None), "{write:?}");
+        }
+    }
+}
+
 /// Somebody else has put an item in place of the marker meanwhile.
 #[test]
 fn a_marker_that_has_gone_meanwhile_is_not_taken_away() {

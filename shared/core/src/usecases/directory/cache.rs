@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use dynashard_keys::{ItemKey, PartitionKey, Placement};
-use futures_util::lock::{Mutex as AsyncMutex, MutexGuard as AsyncMutexGuard};
+use futures_util::lock::Mutex as AsyncMutex;
 use lru::LruCache;
 use xxhash_rust::xxh64::xxh64;
 
@@ -154,7 +154,7 @@ impl Directory {
                 }
             }
         }
-        let _turn = self.stripes.turn(partition).await;
+        let _turn = self.context.turn(self.stripes.of(partition), deadline).await?;
         if let Some(known) = self.cached(partition) {
             return Ok(known);
         }
@@ -187,7 +187,7 @@ impl Directory {
         if !is_listed {
             return Ok(Known::cold(partition, self.settings(), lease));
         }
-        let _turn = self.stripes.turn(partition).await;
+        let _turn = self.context.turn(self.stripes.of(partition), deadline).await?;
         self.lock().pop(partition);
         self.read_with_retries(partition, deadline).await
     }
@@ -340,11 +340,11 @@ pub(super) fn lease_under(
 }
 
 impl Stripes {
-    /// Waits until nobody else in this environment reads the collection's metadata.
-    async fn turn(&self, partition: &PartitionKey) -> AsyncMutexGuard<'_, ()> {
+    /// Held by whoever reads the collection's metadata.
+    fn of(&self, partition: &PartitionKey) -> &AsyncMutex<()> {
         let hash = xxh64(partition.as_str().as_bytes(), self.seed);
         let stripes = u64::try_from(STRIPES).unwrap_or(1);
-        self.locks[usize::try_from(hash % stripes).unwrap_or(0)].lock().await
+        &self.locks[usize::try_from(hash % stripes).unwrap_or(0)]
     }
 }
 

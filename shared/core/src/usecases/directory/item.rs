@@ -128,7 +128,7 @@ impl DirectoryLease {
         if let Some(fresh) = fresh() {
             return Ok(fresh);
         }
-        let _turn = self.turn.lock().await;
+        let _turn = self.context.turn(&self.turn, deadline).await?;
         if let Some(fresh) = fresh() {
             return Ok(fresh);
         }

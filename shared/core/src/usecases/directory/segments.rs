@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use dynashard_keys::PartitionKey;
-use futures_util::lock::{Mutex as AsyncMutex, MutexGuard as AsyncMutexGuard};
+use futures_util::lock::Mutex as AsyncMutex;
 
 use crate::model::directory_item::DirectoryItem;
 use crate::model::error::Error;
@@ -86,7 +86,7 @@ impl Segments {
         deadline: Deadline,
     ) -> Result<(), Error> {
         let hash = KeyHash::of(partition);
-        let _turn = self.turn(hash).await;
+        let _turn = self.context.turn(self.stripe(hash), deadline).await?;
         let (root, _) = lease.item(deadline).await?;
         if self.standing(&root, partition) == Standing::Unread {
             self.read_under(&root, hash, deadline).await?;
@@ -105,7 +105,7 @@ impl Segments {
             return Ok(true);
         }
         let hash = KeyHash::of(partition);
-        let _turn = self.turn(hash).await;
+        let _turn = self.context.turn(self.stripe(hash), deadline).await?;
         self.read_under(root, hash, deadline).await?;
         Ok(self.have_listed(partition))
     }
@@ -133,9 +133,9 @@ impl Segments {
         self.lock().get(&hash.segment()).is_some_and(|held| held.segment.lists(hash))
     }
 
-    /// Waits until nobody else in this environment reads the segment.
-    async fn turn(&self, hash: KeyHash) -> AsyncMutexGuard<'_, ()> {
-        self.stripes[hash.segment().index() % STRIPES].lock().await
+    /// Held by whoever reads the segment.
+    fn stripe(&self, hash: KeyHash) -> &AsyncMutex<()> {
+        &self.stripes[hash.segment().index() % STRIPES]
     }
 
     /// Reads a segment after this root, whose counter renews it.

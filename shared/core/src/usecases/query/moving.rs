@@ -125,10 +125,10 @@ pub(super) async fn moving_page(
     start: Option<SortKey>,
 ) -> Result<Option<Cursor>, NoPage> {
     let mut watermark = start.clone();
-    let (mut grown, mut widest) = (0, most());
+    let mut grown = 0;
     let more = 'page: loop {
         let room = reading.page.room();
-        let limits = Limits::of(room, reshard, grown, widest);
+        let limits = Limits::of(room, reshard, grown, most());
         let began = directory.clock().now();
         let renewed = if reading.known.lease.is_fresh(began) {
             Ok(reading.known.clone())
@@ -150,15 +150,9 @@ pub(super) async fn moving_page(
             }
             Err(abandon) => return Err(abandon),
         };
-        let now = directory.clock().now();
-        if !reading.known.lease.is_live(now) {
-            // The window is thrown away, and read again under the same layout or not at all. All
-            // of it has to fit into a lease.
-            let took = now.boot.saturating_sub(began.boot);
-            if took >= directory.settings().lease_term / 2 {
-                widest = (limits.largest() / 2).max(1);
-            }
-            continue;
+        if !reading.known.lease.is_live(directory.now()) {
+            // Many shards far away take longer than a lease. The window counts if nothing has changed.
+            reading.known = reading.renewed(directory).await?;
         }
         // Each window reads all shards anew. One that came to little is followed by a wider one.
         let is_little = items.len() < room.div_ceil(2);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use dynashard_keys::{ItemKey, ShardId};
 
-use crate::model::error::{Code, Error};
+use crate::model::error::{Code, Error, Kind};
 use crate::model::guard::{Action, Expected};
 use crate::model::item::StoredItem;
 use crate::model::lease::{Deadline, Lease};
@@ -254,5 +254,11 @@ async fn remove_marker(
     known: &Known,
 ) -> Result<(), Interrupted> {
     let write = operation.guarded(shard, Action::Delete, Expected::Marker, known);
-    operation.send(&write, shard, operation.deadline).await.map(drop)
+    match operation.send(&write, shard, operation.deadline).await {
+        // The client's own request is not sent yet, and this step may be repeated.
+        Err(Interrupted::Failed(error)) if error.kind() == Kind::OutcomeUnknown => {
+            Err(operation.begin_again_after(Error::new(Code::Unavailable, error.message())).await)
+        }
+        sent => sent.map(drop),
+    }
 }

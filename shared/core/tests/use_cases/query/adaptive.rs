@@ -9,7 +9,7 @@ use dynashard_keys::Placement;
 
 use super::pages::page;
 use super::reference::GENERATION;
-use crate::world::{World, count, home, in_shard_of, marker, metadata, partition, stored};
+use crate::world::{LEASE, World, count, home, in_shard_of, marker, metadata, partition, stored};
 
 /// What a walk over a whole query came to.
 struct Walk {
@@ -225,4 +225,18 @@ fn regression_a_window_of_deleted_items_was_looked_up_for_longer_than_a_lease() 
     assert_eq!(walk.returned(), 0);
     let lookups = world.memory.requests().gets_of_both - before;
     assert_eq!(lookups, u64::try_from(markers).expect("small"), "each is looked up once");
+}
+
+/// A window asks many shards one wave after the other. Where that took longer than a lease, all of it was thrown away and read again
+/// until the deadline, though nothing had changed, and no page came for as long as the reshard went on.
+#[test]
+fn regression_a_window_that_took_longer_than_a_lease_never_came() {
+    const ITEMS: usize = 2_000;
+    let world = moving(ITEMS, [16, 32], |_| true);
+    let before = world.memory.requests().queries;
+    world.store.delay(&world.clock, LEASE / 3);
+    let first = page(&world, &world.reader(), &Query { limit: 100, ..Query::all(partition()) });
+    assert!(first.expect("a page").items.len() > 50);
+    let queries = world.memory.requests().queries - before;
+    assert!(queries <= 2 * (16 + 32), "{queries} queries");
 }
