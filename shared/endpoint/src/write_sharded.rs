@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use dynashard_core::query::{MAX_LIMIT, PageBudget, Query};
-use dynashard_core::{Deadline, Fields, INDEX_SHARD, SecondaryIndex, StoredItem};
+use dynashard_core::{Deadline, Fields, INDEX_SHARD, IndexShards, SecondaryIndex, StoredItem};
 use dynashard_expression::{KeyCondition, KeyRange};
 use dynashard_keys::{ItemKey, PartitionKey, RESERVED_PREFIX, SortKey, SortKeyType};
 use serde_json::{Value, json};
@@ -45,7 +45,7 @@ pub(crate) async fn query(
     deadline: Deadline,
 ) -> Result<Attempt, Refusal> {
     let page = |asked: Asked| async move {
-        asked.page(table, index, deadline).await.map(Attempt::Answered)
+        asked.page(upstream, table, index, deadline).await.map(Attempt::Answered)
     };
     judged(upstream, "Query", &of_one_shard(body), Asked::of(index, body), page).await
 }
@@ -147,6 +147,7 @@ impl Asked {
     /// Reads the page. It ends where one of the core's ends, whose cursor it hands out.
     async fn page(
         &self,
+        upstream: &Upstream,
         table: &ManagedTable,
         index: &Arc<SecondaryIndex>,
         deadline: Deadline,
@@ -161,6 +162,9 @@ impl Asked {
         let wanted = self.evaluation.wanted(&page, most);
         let limit = u32::try_from(wanted).unwrap_or(u32::MAX).clamp(1, MAX_LIMIT);
         let mut query = Query { limit, ..self.query.clone() };
+        // How many shards there are the core alone knows, so it is taken to be many.
+        let shards = usize::try_from(IndexShards::MOST).unwrap_or(usize::MAX);
+        let _room = upstream.page_room().for_page(shards, wanted.div_ceil(shards)).await;
         // What is excluded is first in its order, or last.
         while page.evaluated == 0 {
             let read = table.requests().reader().query_index(index, &query, budget, deadline).await;
@@ -188,6 +192,9 @@ impl Asked {
             last.insert(CURSOR.to_owned(), json!({ "S": cursor }));
             last
         });
+        if let Some(mean) = page.mean_bytes() {
+            upstream.page_room().learn(mean);
+        }
         let consumed = self.evaluation.consumed(table, Some(&index.name), page.consumed_rcu);
         Ok(self.evaluation.answer(page, last, consumed))
     }

@@ -176,6 +176,9 @@ async fn shards_now(
     Ok(shards_of(index, lease.index_shards())?.len())
 }
 
+/// How many entries are asked for before it is known how large they are.
+const FIRST: usize = 100;
+
 /// The partitions, of which nothing was read, each from where the cursor goes on.
 fn begin<E>(
     partitions: &[Partition],
@@ -306,8 +309,7 @@ impl Reading<'_> {
 
     /// The request for the next entries of a partition.
     fn ask(&self, at: usize) -> (usize, IndexRead) {
-        let Query { range, ascending, fields, consistency, limit, .. } = self.query;
-        let wanted = usize::try_from(*limit).unwrap_or(usize::MAX).saturating_sub(self.items.len());
+        let Query { range, ascending, fields, consistency, .. } = self.query;
         let Partition { value: partition, shard, .. } = &self.partitions[at];
         let start = self.feeds.next(at).cloned().and_then(|place| match partition {
             // In an index by the table's partition key each shard has one of its own.
@@ -331,11 +333,22 @@ impl Reading<'_> {
             range: range.clone(),
             ascending: *ascending,
             start,
-            limit: u32::try_from(self.feeds.limit(at, wanted)).unwrap_or(u32::MAX),
+            limit: u32::try_from(self.feeds.limit(at, self.wanted())).unwrap_or(u32::MAX),
             fields: fields.clone(),
             consistency: if is_strong { Consistency::Strong } else { *consistency },
         };
         (at, read)
+    }
+
+    /// How many more entries the page has room for, if they are as large as those before: many large ones would be read in vain, and
+    /// be in memory meanwhile.
+    fn wanted(&self) -> usize {
+        let limit = usize::try_from(self.query.limit).unwrap_or(usize::MAX);
+        let fitting = match self.bytes.checked_div(self.items.len()) {
+            Some(mean) => self.budget.max_bytes.saturating_sub(self.bytes) / mean.max(1) + 1,
+            None => FIRST,
+        };
+        limit.saturating_sub(self.items.len()).min(fitting)
     }
 
     /// Takes in what was read: the entries that count.
