@@ -121,6 +121,8 @@ pub(crate) struct StreamMapping {
     pub(crate) on_failure: Option<String>,
     /// A record passes if one of these matches it. Without filters every record passes.
     pub(crate) filters: Vec<Pattern>,
+    /// Whether it invokes the function at all.
+    pub(crate) is_enabled: bool,
     /// Its line in the template.
     pub(crate) line: usize,
 }

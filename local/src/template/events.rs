@@ -10,7 +10,7 @@ use crate::plan::{
     ACCOUNT_ID, Pattern, REGION, RetryPolicy, Schedule, StartingPosition, StreamMapping, stream_arn,
 };
 
-/// Reads the streams and the schedules that invoke a function; those that are disabled are left out.
+/// Reads the streams and the schedules that invoke a function.
 pub(super) fn events(
     function: &Resource,
     properties: &Named<'_>,
@@ -27,7 +27,7 @@ pub(super) fn events(
         match kind.text()? {
             "DynamoDB" => {
                 let properties = properties.only(&[STREAM_PROPERTIES, "Stream"].join(" "))?;
-                streams.extend(stream_mapping(&properties, "Stream")?);
+                streams.push(stream_mapping(&properties, "Stream")?);
             }
             "Schedule" => schedules.push(schedule(id, &properties)?),
             unknown => {
@@ -41,8 +41,8 @@ pub(super) fn events(
     Ok((streams, schedules))
 }
 
-/// Reads a mapping that is a resource of its own: by which name of a function it is, and the mapping, unless that is disabled.
-pub(super) fn mapping(resource: &Resource) -> Result<(String, Option<StreamMapping>), Problem> {
+/// Reads a mapping that is a resource of its own: by which name of a function it is.
+pub(super) fn mapping(resource: &Resource) -> Result<(String, StreamMapping), Problem> {
     let properties =
         resource.properties(&[STREAM_PROPERTIES, "EventSourceArn FunctionName"].join(" "))?;
     let name = properties.require("FunctionName")?.owned()?;
@@ -61,7 +61,7 @@ const STREAM_PROPERTIES: &str = "BatchSize BisectBatchOnFunctionError Destinatio
     FunctionResponseTypes MaximumBatchingWindowInSeconds MaximumRecordAgeInSeconds \
     MaximumRetryAttempts ParallelizationFactor StartingPosition";
 
-fn stream_mapping(properties: &Named<'_>, source: &str) -> Result<Option<StreamMapping>, Problem> {
+fn stream_mapping(properties: &Named<'_>, source: &str) -> Result<StreamMapping, Problem> {
     let flag =
         |name: &str, default: bool| Ok(properties.optional(name, Named::flag)?.unwrap_or(default));
     let number = |name: &str, default: i32, range: RangeInclusive<i32>| {
@@ -75,7 +75,8 @@ fn stream_mapping(properties: &Named<'_>, source: &str) -> Result<Option<StreamM
     let secs = |secs: i32| Duration::from_secs(u64::try_from(secs).unwrap_or_default());
     let positions =
         [("TRIM_HORIZON", StartingPosition::TrimHorizon), ("LATEST", StartingPosition::Latest)];
-    let mapping = StreamMapping {
+    Ok(StreamMapping {
+        is_enabled: flag("Enabled", true)?,
         table: source_table(&properties.require(source)?)?,
         start: properties.require("StartingPosition")?.choice(&positions)?,
         batch_size: count("BatchSize", 100, 1..=10_000)?,
@@ -96,8 +97,7 @@ fn stream_mapping(properties: &Named<'_>, source: &str) -> Result<Option<StreamM
         on_failure: properties.optional("DestinationConfig", failure_queue)?,
         filters: properties.optional("FilterCriteria", filters)?.unwrap_or_default(),
         line: properties.line(),
-    };
-    Ok(flag("Enabled", true)?.then_some(mapping))
+    })
 }
 
 fn schedule(id: String, properties: &Named<'_>) -> Result<Schedule, Problem> {

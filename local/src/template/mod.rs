@@ -203,7 +203,7 @@ fn read(root: &Node, parameters: BTreeMap<String, String>) -> Result<Plan, Probl
 fn add_mappings(
     functions: &mut [Function],
     aliases: &BTreeMap<String, String>,
-    mappings: Vec<((String, Option<StreamMapping>), usize)>,
+    mappings: Vec<((String, StreamMapping), usize)>,
 ) -> Result<(), Problem> {
     let mut taken = BTreeSet::new();
     let mut take = |name: &str, mapping: &StreamMapping| {
@@ -221,10 +221,12 @@ fn add_mappings(
         let Some(function) = functions.iter_mut().find(|function| function.name == *of) else {
             return Err(Problem::at(line, format!("the template has no function {of}")));
         };
-        if let Some(mapping) = mapping {
-            take(&name, &mapping)?;
-            function.streams.push(mapping);
-        }
+        take(&name, &mapping)?;
+        function.streams.push(mapping);
+    }
+    // One that is disabled has its place, and invokes nothing.
+    for function in functions {
+        function.streams.retain(|mapping| mapping.is_enabled);
     }
     Ok(())
 }

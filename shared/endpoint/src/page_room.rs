@@ -1,10 +1,13 @@
 //! How much pages of several shards hold at once.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::time::timeout;
 
 use crate::evaluation::MAX_PAGE_BYTES;
+use crate::refusal::Refusal;
 
 /// What pages of several shards may hold at once: each reads from all of its shards what it returns of some, and nothing else bounds how
 /// many of them are read side by side.
@@ -22,11 +25,26 @@ const MOST: u32 = 256 << 10;
 const UNKNOWN_ITEM_BYTES: usize = 16 << 10;
 
 impl PageRoom {
-    /// Waits until a page may be read that asks so many shards for so many items each.
-    pub(crate) async fn for_page(&self, shards: usize, each: usize) -> SemaphorePermit<'_> {
+    /// Waits for so long until a page may be read that asks so many shards for so many items each.
+    pub(crate) async fn for_page(
+        &self,
+        shards: usize,
+        each: usize,
+        patience: Duration,
+    ) -> Result<SemaphorePermit<'_>, Refusal> {
         let kilobytes = expected(shards, each, self.item_bytes.load(Ordering::Relaxed)) >> 10;
         let kilobytes = u32::try_from(kilobytes).unwrap_or(u32::MAX).clamp(1, MOST);
-        self.kilobytes.acquire_many(kilobytes).await.expect("it is never closed")
+        match timeout(patience, self.kilobytes.acquire_many(kilobytes)).await {
+            Ok(permit) => Ok(permit.expect("it is never closed")),
+            Err(_) => Err(Refusal::unavailable(
+                "dynashard: pages of many shards have taken all memory that there is for them; ask again",
+            )),
+        }
+    }
+
+    /// How many items make a page, if they are as large as those of the last one.
+    pub(crate) fn fitting(&self) -> usize {
+        MAX_PAGE_BYTES / self.item_bytes.load(Ordering::Relaxed).max(1) + 1
     }
 
     /// Takes note of what an item of a page has taken, on average.
@@ -54,15 +72,19 @@ mod tests {
     use super::*;
 
     /// A few queries of 64 shards with large items took gigabytes.
-    #[test]
-    fn regression_any_number_of_pages_of_large_items_was_read_side_by_side() {
+    #[tokio::test]
+    async fn regression_any_number_of_pages_of_large_items_was_read_side_by_side() {
+        const PATIENCE: Duration = Duration::from_mins(1);
         let room = PageRoom::default();
         assert_eq!(expected(16, 14, 1_000), 224_000);
         room.learn(300_000);
-        let pages = (0..4).map(|_| room.for_page(64, 5).now_or_never());
+        assert_eq!(room.fitting(), 4);
+        let pages = (0..4).map(|_| room.for_page(64, 5, PATIENCE).now_or_never());
         let pages = pages.collect::<Option<Vec<_>>>().expect("there is room for 256 MB");
-        assert!(room.for_page(64, 5).now_or_never().is_none(), "the fifth waits");
+        let fifth = room.for_page(64, 5, Duration::ZERO);
+        assert!(fifth.await.is_err(), "the fifth waits as long as it may");
         drop(pages);
-        assert!(room.for_page(100_000, 5).now_or_never().is_some(), "one always goes on");
+        let one = room.for_page(100_000, 5, PATIENCE).now_or_never();
+        assert!(one.is_some_and(|page| page.is_ok()), "one always goes on");
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use dynashard_core::query::{MAX_LIMIT, PageBudget, Query};
-use dynashard_core::{Deadline, Fields, INDEX_SHARD, IndexShards, SecondaryIndex, StoredItem};
+use dynashard_core::{Deadline, Fields, INDEX_SHARD, SecondaryIndex, StoredItem};
 use dynashard_expression::{KeyCondition, KeyRange};
 use dynashard_keys::{ItemKey, PartitionKey, RESERVED_PREFIX, SortKey, SortKeyType};
 use serde_json::{Value, json};
@@ -158,16 +158,16 @@ impl Asked {
         };
         let budget = PageBudget { max_bytes: MAX_PAGE_BYTES, measure: &size };
         let mut page = Page::default();
-        let most = usize::try_from(MAX_LIMIT).unwrap_or(usize::MAX);
-        let wanted = self.evaluation.wanted(&page, most);
+        let (requests, room) = (table.requests(), upstream.page_room());
+        let wanted = self.evaluation.wanted(&page, room.fitting());
         let limit = u32::try_from(wanted).unwrap_or(u32::MAX).clamp(1, MAX_LIMIT);
         let mut query = Query { limit, ..self.query.clone() };
-        // How many shards there are the core alone knows, so it is taken to be many.
-        let shards = usize::try_from(IndexShards::MOST).unwrap_or(usize::MAX);
-        let _room = upstream.page_room().for_page(shards, wanted.div_ceil(shards)).await;
+        let shards = usize::try_from(requests.index_shards().get()).unwrap_or(usize::MAX);
+        let patience = deadline.remaining(requests.now());
+        let _room = room.for_page(shards, wanted.div_ceil(shards), patience).await?;
         // What is excluded is first in its order, or last.
         while page.evaluated == 0 {
-            let read = table.requests().reader().query_index(index, &query, budget, deadline).await;
+            let read = requests.reader().query_index(index, &query, budget, deadline).await;
             let read = read.map_err(|error| Refusal::of(&error))?;
             page.consumed_rcu += read.consumed_rcu;
             for (key, item) in read.items {
@@ -193,7 +193,7 @@ impl Asked {
             last
         });
         if let Some(mean) = page.mean_bytes() {
-            upstream.page_room().learn(mean);
+            room.learn(mean);
         }
         let consumed = self.evaluation.consumed(table, Some(&index.name), page.consumed_rcu);
         Ok(self.evaluation.answer(page, last, consumed))

@@ -344,9 +344,12 @@ fn takes_more(plain: &Value, other: &Value) -> bool {
 /// A size that DynamoDB takes, or says otherwise of, is refused.
 fn largest_item(exchange: &Exchange) -> bool {
     let is_big = exchange.request.to_string().len() >= 399 * 1_024 - 100;
+    let other = exchange.other.body.get("message").and_then(Value::as_str).unwrap_or_default();
     // A transaction says it among its reasons.
-    let is_of_size = || exchange.other.body.to_string().contains("Item size");
-    exchange.other.status != 200 && is_of_size() || is_big && is_refused_by_other(exchange)
+    let reasons = exchange.other.body["CancellationReasons"].as_array().into_iter().flatten();
+    let reasons = reasons.filter_map(|reason| reason["Message"].as_str());
+    reasons.chain([other]).any(|why| why.contains("Item size"))
+        || is_big && is_refused_by_other(exchange)
 }
 
 fn long_keys(exchange: &Exchange) -> bool {

@@ -145,6 +145,7 @@ mod tests {
             reports_failures: false,
             on_failure: None,
             filters: vec![pattern("INSERT"), pattern("MODIFY")],
+            is_enabled: true,
             line: 1,
         };
         let (first, mut first_pages) = mpsc::channel(1);

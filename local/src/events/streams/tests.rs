@@ -38,6 +38,7 @@ fn mapping() -> StreamMapping {
         reports_failures: true,
         on_failure: Some("Failures".to_owned()),
         filters: vec![Pattern::parse(pattern).expect("a pattern")],
+        is_enabled: true,
         line: 1,
     }
 }

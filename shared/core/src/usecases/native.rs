@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use dynashard_keys::{ItemKey, PartitionKey};
+use dynashard_keys::{ItemKey, PartitionKey, ShardCount};
 
 use crate::model::error::Error;
+use crate::model::index_shards::IndexShards;
 use crate::model::lease::{Deadline, Lease, Moment};
 use crate::model::schema::TableSchema;
 use crate::model::stack_policy::StackPolicy;
@@ -119,6 +120,12 @@ impl NativeRequests {
         deadline: Deadline,
     ) -> Result<bool, Error> {
         is_out_of_date(&self.directory, shards.known(), deadline).await
+    }
+
+    /// The shards of which each value of a write-sharded index is read, as far as they are known.
+    pub fn index_shards(&self) -> ShardCount {
+        let shards = self.directory.lease().last().and_then(|item| item.index_shards);
+        shards.map_or(ShardCount::ONE, IndexShards::read)
     }
 
     /// One page of all collections that are listed, in no order, from behind the key where the page before has ended.

@@ -50,7 +50,10 @@ pub(crate) async fn native_get<R: NativeRead>(
             attempts.refresh().await?;
             continue;
         }
-        if !known.lease.is_live(directory.clock().now()) {
+        // What was answered after the lease counts if nothing has changed.
+        if !known.lease.is_live(directory.now())
+            && directory.find_for(key, deadline).await?.metadata != known.metadata
+        {
             let why = "the item could not be read within a metadata lease";
             attempts.pause(Error::new(Code::Unavailable, why)).await?;
             continue;

@@ -35,8 +35,8 @@ pub trait Telemetry: Send + Sync {
     /// collection.
     fn decided(&self, decision: &Decision, outcome: Outcome);
 
-    /// A ledger, or a collection, could not be read or changed. An environment reports it once for each state of a
-    /// collection and code.
+    /// A ledger, or a collection, could not be read or changed. An environment reports it about once a minute
+    /// for each collection and code.
     fn failed(&self, partition: &PartitionKey, error: &Error);
 
     /// A ledger holds figures that no environment has written so, or that are from the future. An

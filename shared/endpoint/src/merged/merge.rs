@@ -69,7 +69,9 @@ impl<'a> Merge<'a> {
     /// Reads it.
     pub(super) async fn page(mut self, deadline: Deadline) -> Result<Answer, NoPage> {
         let each = self.feeds.limit(0, self.asked.evaluation.wanted(&self.page, FIRST));
-        let _room = self.upstream.page_room().for_page(self.partitions.len(), each).await;
+        let patience = deadline.remaining(self.table.requests().now());
+        let room = self.upstream.page_room();
+        let _room = room.for_page(self.partitions.len(), each, patience).await?;
         loop {
             let waves = self.shards.waves().len();
             for wave in 0..waves {

@@ -176,9 +176,6 @@ async fn shards_now(
     Ok(shards_of(index, lease.index_shards())?.len())
 }
 
-/// How many entries are asked for before it is known how large they are.
-const FIRST: usize = 100;
-
 /// The partitions, of which nothing was read, each from where the cursor goes on.
 fn begin<E>(
     partitions: &[Partition],
@@ -344,10 +341,9 @@ impl Reading<'_> {
     /// be in memory meanwhile.
     fn wanted(&self) -> usize {
         let limit = usize::try_from(self.query.limit).unwrap_or(usize::MAX);
-        let fitting = match self.bytes.checked_div(self.items.len()) {
-            Some(mean) => self.budget.max_bytes.saturating_sub(self.bytes) / mean.max(1) + 1,
-            None => FIRST,
-        };
+        let room = self.budget.max_bytes.saturating_sub(self.bytes);
+        let mean = self.bytes.checked_div(self.items.len());
+        let fitting = mean.map_or(limit, |mean| (room / mean.max(1)).saturating_add(1));
         limit.saturating_sub(self.items.len()).min(fitting)
     }
 

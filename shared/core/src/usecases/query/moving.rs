@@ -49,13 +49,13 @@ struct Limits {
 const TOLD: usize = 25;
 
 impl Limits {
-    /// So many that a window comes to about `wanted` items, and from `least` to `most` in any case.
-    fn of(wanted: usize, reshard: Reshard, least: usize, most: usize) -> Self {
+    /// So many that a window comes to about `wanted` items, and `least` in any case.
+    fn of(wanted: usize, reshard: Reshard, least: usize) -> Self {
         let [from, to] = [reshard.from, reshard.to]
             .map(|count| usize::try_from(count.get()).unwrap_or(usize::MAX).max(1));
         let wanted = wanted.max(1);
         let pilots = (TOLD * from).div_ceil(wanted).clamp(1, from.div_ceil(4));
-        let clamped = |limit: usize| limit.max(least).clamp(1, most);
+        let clamped = |limit: usize| limit.max(least).clamp(1, most());
         let piloted = clamped((wanted * pilots).div_ceil(from));
         let probe = clamped(feed_limit(wanted, to));
         // Only where it spares much: where the pilot is full of what moves, it is a request more.
@@ -83,7 +83,7 @@ const LEAST_SPARED: usize = 5;
 /// How many deviations above its mean a destination is asked for behind a probe.
 const PROBED_DRY: f64 = 3.9;
 
-/// How many items of a window are looked up in transactions, at most: few enough for a lease.
+/// How many items of a window are looked up in transactions, at most.
 const MAX_LOOKUPS: usize = 1_000;
 
 /// What the pages of a window have covered together.
@@ -128,7 +128,7 @@ pub(super) async fn moving_page(
     let mut grown = 0;
     let more = 'page: loop {
         let room = reading.page.room();
-        let limits = Limits::of(room, reshard, grown, most());
+        let limits = Limits::of(room, reshard, grown);
         let began = directory.clock().now();
         let renewed = if reading.known.lease.is_fresh(began) {
             Ok(reading.known.clone())
@@ -152,7 +152,12 @@ pub(super) async fn moving_page(
         };
         if !reading.known.lease.is_live(directory.now()) {
             // Many shards far away take longer than a lease. The window counts if nothing has changed.
-            reading.known = reading.renewed(directory).await?;
+            reading.known = match reading.renewed(directory).await {
+                Err(NoPage::Failed(error)) if error.is_passing() && watermark != start => {
+                    break true;
+                }
+                renewed => renewed?,
+            };
         }
         // Each window reads all shards anew. One that came to little is followed by a wider one.
         let is_little = items.len() < room.div_ceil(2);
