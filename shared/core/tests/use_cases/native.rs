@@ -758,7 +758,7 @@ fn regression_a_read_of_an_item_that_cannot_be_moved_went_on_until_its_deadline(
 
 /// Invariant I12.
 #[test]
-fn a_read_that_finds_a_later_generation_or_comes_late_is_made_again() {
+fn a_read_that_finds_a_later_generation_is_made_again_and_one_that_comes_late_if_something_changed() {
     let world = stable();
     world.memory.place(&new(), marker(3));
     world.memory.place(&old(), stored("moved", 3));
@@ -773,6 +773,13 @@ fn a_read_that_finds_a_later_generation_or_comes_late_is_made_again() {
         Ok(())
     };
     let (got, sent, _) = Look::new(&world, false).after(late).run();
+    assert_eq!((got, sent.len()), (Ok(Some("moved".to_owned())), 1));
+    let changed = || {
+        world.clock.advance(LEASE);
+        world.lay_out(4, 1, Placement::Xxh64);
+        Ok(())
+    };
+    let (got, sent, _) = Look::new(&world, false).after(changed).run();
     assert_eq!((got, sent.len()), (Ok(Some("moved".to_owned())), 2));
     let lost = || Err(outcome_unknown());
     assert_eq!(code(Look::new(&world, false).after(lost).run().0), Code::OutcomeUnknown);
