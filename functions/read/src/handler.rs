@@ -1,4 +1,4 @@
-//! ReadFunction: each route that reads becomes a call of a reader, and what it finds becomes an answer.
+//! `ReadFunction`: each route that reads becomes a call of a reader, and what it finds becomes an answer.
 
 use dynashard_api::body::BatchGet;
 use dynashard_api::json::{Format, ItemJson, SortKeyJson, payload_bytes};

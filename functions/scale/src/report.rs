@@ -1,4 +1,4 @@
-//! What ScaleFunction shows and counts of what it was told and has decided.
+//! What `ScaleFunction` shows and counts of what it was told and has decided.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! WriteFunction: each route that writes becomes a call of the writer or of the counters, and what it did becomes an answer.
+//! `WriteFunction`: each route that writes becomes a call of the writer or of the counters, and what it did becomes an answer.
 
 use dynashard_api::body::Document;
 use dynashard_api::json::SortKeyJson;

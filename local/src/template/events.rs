@@ -27,7 +27,7 @@ pub(super) fn events(
         match kind.text()? {
             "DynamoDB" => {
                 let properties = properties.only(&[STREAM_PROPERTIES, "Stream"].join(" "))?;
-                streams.push(stream_mapping(&properties, "Stream")?);
+                streams.push(stream_mapping(properties, "Stream")?);
             }
             "Schedule" => schedules.push(schedule(id, &properties)?),
             unknown => {

@@ -124,7 +124,7 @@ impl Evaluation {
     /// The answer with this page, which ends behind the item of the key `last` if something may follow, and took so much.
     pub(crate) fn answer<K>(
         &self,
-        page: Page<K>,
+        page: &Page<K>,
         last: Option<Members>,
         consumed: Option<Value>,
     ) -> Answer {

@@ -221,6 +221,7 @@ fn throttled(
 }
 
 /// The refusals that Contributor Insights reports ([`Cause::Reported`]).
+#[derive(Clone, Copy)]
 struct Refusals<'a> {
     access: Access,
     per_second: f64,

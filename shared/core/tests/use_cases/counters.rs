@@ -346,10 +346,10 @@ fn regression_what_was_given_during_a_look_was_refused_after_it() {
     add(&world, &writer, 2, FLOOR).expect("it is made");
     grow(&world, &writer, 4);
     add(&world, &writer, -2, FLOOR).expect("nothing is left");
-    let (giver, deadline) = (Arc::clone(&writer), world.deadline());
+    let (other, deadline) = (Arc::clone(&writer), world.deadline());
     let give = move || {
         let counter = key("n");
-        let given = giver.add_to_counter(&counter, 5, UNBOUNDED, deadline);
+        let given = other.add_to_counter(&counter, 5, UNBOUNDED, deadline);
         block_on(given).expect("it is given");
     };
     // Behind the last look at cells, whichever the gift goes to.

@@ -758,7 +758,7 @@ fn regression_a_read_of_an_item_that_cannot_be_moved_went_on_until_its_deadline(
 
 /// Invariant I12.
 #[test]
-fn a_read_that_finds_a_later_generation_is_made_again_and_one_that_comes_late_if_something_changed() {
+fn a_read_that_finds_a_later_generation_or_comes_after_a_change_is_made_again() {
     let world = stable();
     world.memory.place(&new(), marker(3));
     world.memory.place(&old(), stored("moved", 3));
