@@ -632,8 +632,9 @@ fn with_second_mapping(by: &str) -> String {
 fn regression_a_function_had_two_mappings_of_one_stream_by_one_name() {
     let template = load(&with_second_mapping("A")).expect("a mapping by an alias");
     assert_eq!(template.functions[0].streams.len(), 2);
-    let disabled = with_second_mapping("F")
-        .replace("StartingPosition: LATEST }}", "StartingPosition: LATEST, Enabled: false }}");
+    let disabled =
+        with_second_mapping("F").replace("LATEST }\n  Queue", "LATEST, Enabled: false }\n  Queue");
+    assert_ne!(disabled, with_second_mapping("F"));
     for template in [with_second_mapping("F"), disabled] {
         let error = problem(&template);
         assert!(error.contains("F has two mappings of the stream of Table"), "{error}");

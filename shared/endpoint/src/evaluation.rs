@@ -2,8 +2,9 @@
 
 use std::ops::ControlFlow;
 
-use bytes::Bytes;
 use dynashard_expression::{Condition, Malformed, Placeholders, Projection};
+use serde::Serialize;
+use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 
 use crate::call::Answer;
@@ -29,14 +30,13 @@ pub(crate) enum Item {
     /// By its attributes.
     Read(Members),
     /// As DynamoDB has written it: most clients ask for whole items, which need not be read for that.
-    Written(Bytes),
+    Written(Box<RawValue>),
 }
 
 /// What a page has so far, of items that have their places by a `K`.
 #[derive(Debug)]
 pub(crate) struct Page<K> {
-    /// Each as it is written.
-    items: Vec<Bytes>,
+    items: Vec<Box<RawValue>>,
     /// The items that the filter has let through.
     count: usize,
     pub(crate) evaluated: usize,
@@ -46,6 +46,20 @@ pub(crate) struct Page<K> {
     pub(crate) last: Option<K>,
     /// The read units that DynamoDB has reported, of a page that is read by the core.
     pub(crate) consumed_rcu: f64,
+}
+
+/// A page as its client is told.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct Body {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    consumed_capacity: Option<Value>,
+    count: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    items: Option<Vec<Box<RawValue>>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    last_evaluated_key: Option<Members>,
+    scanned_count: usize,
 }
 
 /// The most bytes of the items of a page (DynamoDB Developer Guide, "Paginating table query results").
@@ -124,31 +138,18 @@ impl Evaluation {
     /// The answer with this page, which ends behind the item of the key `last` if something may follow, and took so much.
     pub(crate) fn answer<K>(
         &self,
-        page: &Page<K>,
+        page: Page<K>,
         last: Option<Members>,
         consumed: Option<Value>,
     ) -> Answer {
-        let mut members = Members::new();
-        let consumed = consumed.map(|consumed| ("ConsumedCapacity", consumed));
-        let last = last.map(|last| ("LastEvaluatedKey", last.into()));
-        let counts = [("Count", page.count.into()), ("ScannedCount", page.evaluated.into())];
-        for (name, value) in counts.into_iter().chain(consumed).chain(last) {
-            members.insert(name.to_owned(), value);
-        }
-        let mut body = Vec::from(document::written(&members));
-        if !self.counts {
-            body.pop();
-            body.reserve(page.items.iter().map(|item| item.len() + 1).sum::<usize>() + 16);
-            body.extend_from_slice(br#","Items":["#);
-            for (at, item) in page.items.iter().enumerate() {
-                if at > 0 {
-                    body.push(b',');
-                }
-                body.extend_from_slice(item);
-            }
-            body.extend_from_slice(b"]}");
-        }
-        Answer::own(200, body)
+        let body = Body {
+            consumed_capacity: consumed,
+            count: page.count,
+            items: (!self.counts).then_some(page.items),
+            last_evaluated_key: last,
+            scanned_count: page.evaluated,
+        };
+        Answer::own(200, serde_json::to_string(&body).expect("all of it is JSON"))
     }
 
     /// What a page of the table has consumed, or of this global index, if its client has asked for that.
@@ -179,13 +180,13 @@ impl Item {
     fn read(self) -> Members {
         match self {
             Self::Read(item) => item,
-            Self::Written(text) => document::read(&text).unwrap_or_default(),
+            Self::Written(text) => document::read(text.get().as_bytes()).unwrap_or_default(),
         }
     }
 
-    fn written(self) -> Bytes {
+    fn written(self) -> Box<RawValue> {
         match self {
-            Self::Read(item) => document::written(&item),
+            Self::Read(item) => to_raw_value(&item).expect("all of it is JSON"),
             Self::Written(text) => text,
         }
     }

@@ -144,7 +144,7 @@ impl Asked {
         let schema = table.schema();
         let last = last.map(|last| stored::key(schema, &self.query.partition, last));
         let consumed = self.evaluation.consumed(table, None, page.consumed_rcu);
-        Ok(self.evaluation.answer(&page, last, consumed))
+        Ok(self.evaluation.answer(page, last, consumed))
     }
 }
 

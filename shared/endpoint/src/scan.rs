@@ -89,7 +89,7 @@ impl<'a> Scan<'a> {
         let end = self.read(&mut page, position).await?;
         let end = end.map(|end| end.key(self.table));
         let consumed = self.evaluation.consumed(self.table, None, page.consumed_rcu);
-        Ok(self.evaluation.answer(&page, end, consumed))
+        Ok(self.evaluation.answer(page, end, consumed))
     }
 
     /// Takes what follows a position into a page, and returns where it ends. `None` at the end of the scan.

@@ -10,6 +10,7 @@ use dynashard_keys::{KeyError, Number, SortKeyType};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 use crate::document::Members;
 use crate::refusal::Refusal;
@@ -50,8 +51,8 @@ pub(crate) fn units_of_write(request: &Members) -> f64 {
 }
 
 /// About how many bytes a value takes that DynamoDB has written.
-pub(crate) fn stored_bytes(value: &str) -> usize {
-    serde_json::from_str::<Stored<'_>>(value).map_or(0, |value| value.bytes())
+pub(crate) fn stored_bytes(value: &RawValue) -> usize {
+    serde_json::from_str::<Stored<'_>>(value.get()).map_or(0, |value| value.bytes())
 }
 
 /// A value as DynamoDB has written it.

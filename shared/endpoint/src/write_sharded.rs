@@ -196,7 +196,7 @@ impl Asked {
             room.learn(mean);
         }
         let consumed = self.evaluation.consumed(table, Some(&index.name), page.consumed_rcu);
-        Ok(self.evaluation.answer(&page, last, consumed))
+        Ok(self.evaluation.answer(page, last, consumed))
     }
 
     fn is_excluded(&self, item: &Members) -> bool {

@@ -53,7 +53,7 @@ impl Endpoint {
         let first = if [Setting::Forward, Setting::Move, Setting::Behind].contains(&setting) {
             let first = service(&engine, FIRST_METADATA_TABLE, None).await?;
             // The other one is to claim the table for itself.
-            engine.clear(|_| false)?;
+            engine.clear()?;
             Some(first)
         } else {
             None
@@ -77,8 +77,8 @@ impl Endpoint {
 
     /// Begins a program whose keys are resharded: no key has metadata yet.
     async fn begin_cold(&self, is_owned: bool) -> io::Result<()> {
-        self.engine.clear(|_| false)?;
-        self.engine.clear_of(METADATA_TABLE, &["pk"], |_| false)?;
+        self.engine.clear()?;
+        self.engine.clear_of(METADATA_TABLE, &["pk"])?;
         let (operator, url) = operator(&self.engine).await;
         let settings = Settings {
             schema: schema(),
@@ -91,7 +91,7 @@ impl Endpoint {
         let service = service_of(&operator, &url, METADATA_TABLE, mover.directory());
         ask_first(&service).await?;
         if !is_owned {
-            self.engine.clear(|_| false)?;
+            self.engine.clear()?;
         }
         *self.lock() = Arc::new(Answering { service, mover: Some(mover) });
         Ok(())
@@ -118,10 +118,11 @@ impl Side for Endpoint {
     async fn begin(&self, is_owned: bool) -> io::Result<()> {
         self.is_at_first.store(true, Ordering::Relaxed);
         let Some(owner) = &self.owner else { return Box::pin(self.begin_cold(is_owned)).await };
+        self.engine.clear()?;
         if is_owned {
             self.engine.put(owner)?;
         }
-        self.engine.clear(|partition| is_owned && partition == Owner::KEY)
+        Ok(())
     }
 
     fn go_on(&self) {

@@ -8,10 +8,11 @@ use bytes::Bytes;
 use clap::ValueEnum;
 use dynoxide::actions::create_table::CreateTableRequest;
 use dynoxide::actions::delete_item::DeleteItemRequest;
+use dynoxide::actions::delete_table::DeleteTableRequest;
 use dynoxide::actions::describe_table::DescribeTableRequest;
 use dynoxide::actions::put_item::PutItemRequest;
 use dynoxide::actions::scan::ScanRequest;
-use dynoxide::{AttributeValue, Database, Item};
+use dynoxide::{Database, Item};
 use http::Request;
 use http_body_util::{BodyExt, Full};
 use hyper_util::client::legacy::Client;
@@ -105,7 +106,7 @@ impl Engine {
         connector.set_nodelay(true);
         let client = Client::builder(TokioExecutor::new()).build(connector);
         let engine = Self { database, address, client };
-        engine.clear(|_| false)?;
+        engine.clear()?;
         Ok(engine)
     }
 
@@ -128,30 +129,27 @@ impl Engine {
         self.database.put_item(put).map(drop).map_err(io::Error::other)
     }
 
-    /// Makes the table empty but for the collections that are to stay, or makes it anew if it is gone.
-    pub fn clear(&self, stays: impl Fn(&str) -> bool) -> io::Result<()> {
+    /// Makes the table empty, or makes it anew if it is gone, or if the engine holds an item
+    /// without the key by which it could be deleted.
+    pub fn clear(&self) -> io::Result<()> {
         let describe = DescribeTableRequest { table_name: TABLE.to_owned() };
         if self.database.describe_table(describe).is_err() {
             self.create(&create_request())?;
         }
-        self.clear_of(TABLE, &["pk", "sk"], stays)
+        if self.clear_of(TABLE, &["pk", "sk"]).is_ok() {
+            return Ok(());
+        }
+        let delete = DeleteTableRequest { table_name: TABLE.to_owned() };
+        self.database.delete_table(delete).map_err(io::Error::other)?;
+        self.create(&create_request())
     }
 
-    /// Makes a table with these names of its key empty but for the partitions that are to stay.
-    pub fn clear_of(
-        &self,
-        table: &str,
-        key: &[&str],
-        stays: impl Fn(&str) -> bool,
-    ) -> io::Result<()> {
+    /// Makes a table with these names of its key empty.
+    pub fn clear_of(&self, table: &str, key: &[&str]) -> io::Result<()> {
         loop {
             let scan = ScanRequest { table_name: table.to_owned(), ..ScanRequest::default() };
             let page = self.database.scan(scan).map_err(io::Error::other)?;
             for item in page.items.unwrap_or_default() {
-                if matches!(item.get("pk"), Some(AttributeValue::S(partition)) if stays(partition))
-                {
-                    continue;
-                }
                 let of_key = |name: &&str| Some(((*name).to_owned(), item.get(*name)?.clone()));
                 let key = key.iter().map(of_key).collect::<Option<_>>();
                 let wrong = || io::Error::other(format!("{table} holds {item:?}, without a key"));
@@ -200,6 +198,6 @@ impl Side for Engine {
     }
 
     async fn begin(&self, _is_owned: bool) -> io::Result<()> {
-        self.clear(|_| false)
+        self.clear()
     }
 }

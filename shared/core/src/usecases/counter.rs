@@ -292,8 +292,7 @@ impl Counter<'_> {
         let Some(shape) = self.shape() else { return Ok(false) };
         let number = room_for(amount);
         let since = self.context.clock().now();
-        let adds = || self.known.lock().get(self.key).map_or(0, |known| known.adds);
-        let before = adds();
+        let adds = self.known.lock().get(self.key).map_or(0, |known| known.adds);
         let Some(seen) = self.rooms(shape, number).await? else {
             self.forget();
             return Ok(false);
@@ -306,10 +305,11 @@ impl Counter<'_> {
             }
             Borrow::TooLittle if self.settled_rooms(shape, number).await? == Some(seen) => {
                 let lack = Lack { number, room: rooms.iter().sum(), since };
+                let mut known = self.known.lock();
+                let known = known.get_or_insert_mut(self.key.clone(), Known::default);
                 // What was given meanwhile may be taken by the next one.
-                if adds() == before {
-                    self.known.lock().get_or_insert_mut(self.key.clone(), Known::default).lacks =
-                        Some(lack);
+                if known.adds == adds {
+                    known.lacks = Some(lack);
                 }
                 Err(past_a_bound())
             }

@@ -87,10 +87,7 @@ impl<'a> Lookup<'a> {
                 attempts.refresh().await?;
                 continue;
             }
-            // What was answered after the lease counts if nothing has changed.
-            if !known.lease.is_live(self.directory.now())
-                && self.directory.find_for(key, deadline).await?.metadata != known.metadata
-            {
+            if !known.holds(self.directory, key, deadline).await? {
                 let why = "the item could not be read within a metadata lease";
                 attempts.pause(Error::new(Code::Unavailable, why)).await?;
                 continue;

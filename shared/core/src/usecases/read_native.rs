@@ -50,10 +50,7 @@ pub(crate) async fn native_get<R: NativeRead>(
             attempts.refresh().await?;
             continue;
         }
-        // What was answered after the lease counts if nothing has changed.
-        if !known.lease.is_live(directory.now())
-            && directory.find_for(key, deadline).await?.metadata != known.metadata
-        {
+        if !known.holds(directory, key, deadline).await? {
             let why = "the item could not be read within a metadata lease";
             attempts.pause(Error::new(Code::Unavailable, why)).await?;
             continue;

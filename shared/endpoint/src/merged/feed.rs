@@ -1,9 +1,9 @@
 //! What a shard of an index has, as it is read.
 
-use bytes::Bytes;
 use dynashard_core::{NativeShards, Place};
 use dynashard_keys::{ItemKey, PhysicalPartitionKey, SortKey};
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 use super::asked::Asked;
 use super::keys::{Keys, Sequence};
@@ -22,7 +22,7 @@ pub(super) struct Entry {
     pub(super) sort: SortKey,
     /// The keys that all entries have in common.
     pub(super) common: Vec<Value>,
-    pub(super) text: Bytes,
+    pub(super) text: Box<RawValue>,
     pub(super) bytes: usize,
 }
 

@@ -242,7 +242,7 @@ impl<'a> Merge<'a> {
         let last = self.page.last.clone().filter(|_| ends_early);
         let last = last.map(|keys| self.asked.names.key(keys));
         let consumed = Some(self.consumed).filter(|consumed| !consumed.is_null());
-        self.asked.evaluation.answer(&self.page, last, consumed)
+        self.asked.evaluation.answer(self.page, last, consumed)
     }
 }
 

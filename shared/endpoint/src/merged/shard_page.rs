@@ -1,14 +1,12 @@
 //! A page of a shard, as DynamoDB has written it: of most items no more is read than what they are merged by.
 
 use std::borrow::Cow;
-use std::fmt;
+use std::collections::BTreeMap;
 
-use bytes::Bytes;
 use dynashard_aws::attributes::{FORWARDED, GENERATION};
 use dynashard_keys::RESERVED_PREFIX;
-use serde::de::{Deserializer, Error, MapAccess, Visitor};
-use serde::{Deserialize, Serialize};
-use serde_json::value::RawValue;
+use serde::Deserialize;
+use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 
 use super::keys::{KeyNames, Keys, Scalar};
@@ -32,7 +30,7 @@ pub(super) struct ShardItem {
     /// Whether it only says that an item has moved.
     pub(super) is_marker: bool,
     /// The whole of it, by its collection's key and without what is ours.
-    pub(super) text: Bytes,
+    pub(super) text: Box<RawValue>,
     /// What that takes for DynamoDB.
     pub(super) bytes: usize,
 }
@@ -42,121 +40,64 @@ pub(super) struct ShardItem {
 #[serde(rename_all = "PascalCase")]
 struct Written<'a> {
     #[serde(borrow)]
-    items: Vec<Attributes<'a>>,
+    items: Vec<BTreeMap<Name<'a>, &'a RawValue>>,
     last_evaluated_key: Option<Members>,
     consumed_capacity: Option<Value>,
 }
 
-/// An item as it came, its attributes in that order.
-struct Attributes<'a>(Vec<(Name<'a>, &'a RawValue)>);
-
 /// A name that is copied only where it is written with escapes.
-#[derive(Deserialize, Serialize)]
+#[derive(Deserialize, PartialEq, Eq, PartialOrd, Ord)]
 struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
 
 impl ShardPage {
     /// Reads an answer to `Query`.
     pub(super) fn of(body: &[u8], names: &KeyNames) -> Result<Self, serde_json::Error> {
-        // Checked once: of bytes, each value that is not read would be checked anew.
-        let body = str::from_utf8(body).map_err(serde_json::Error::custom)?;
-        let Written { items: all, last_evaluated_key: next, consumed_capacity: consumed } =
-            serde_json::from_str(body)?;
-        let collection = json!({ "S": names.collection }).to_string();
-        // One text for all of them: most of a page's time would go into one for each.
-        let mut text = Vec::with_capacity(body.len());
-        let mut shown = Vec::with_capacity(all.len());
-        for item in &all {
-            let from = text.len();
-            let bytes = item.show((&names.partition, &collection), &mut text)?;
-            shown.push((from..text.len(), bytes));
-        }
-        let text = Bytes::from(text);
-        let items = all.iter().zip(shown).map(|(item, (range, bytes))| {
-            let generation = item.read::<Value>(GENERATION);
-            let generation = generation.and_then(|value| value["N"].as_str()?.parse().ok());
-            ShardItem {
-                keys: item.keys(names),
-                generation: generation.unwrap_or_default(),
-                is_marker: item.get(FORWARDED).is_some(),
-                text: text.slice(range),
-                bytes,
-            }
-        });
-        Ok(Self { items: items.collect(), next, consumed })
+        let Written { items, last_evaluated_key, consumed_capacity } =
+            serde_json::from_slice(body)?;
+        let collection = to_raw_value(&json!({ "S": names.collection }))?;
+        let items = items.iter().map(|item| ShardItem::of(item, names, &collection));
+        let items = items.collect::<Result<_, _>>()?;
+        Ok(Self { items, next: last_evaluated_key, consumed: consumed_capacity })
     }
 }
 
-impl<'a> Attributes<'a> {
-    fn get(&self, name: &str) -> Option<&'a RawValue> {
-        self.0.iter().find(|(Name(own), _)| own == name).map(|(_, value)| *value)
-    }
-
-    fn read<T: Deserialize<'a>>(&self, name: &str) -> Option<T> {
-        serde_json::from_str(self.get(name)?.get()).ok()
-    }
-
-    /// The keys, if it has them all.
-    fn keys(&self, names: &KeyNames) -> Option<Keys> {
-        self.get(&names.partition)?;
-        let scalar = |name: &String| Scalar::of(&self.read(name)?);
-        Some(Keys {
-            place: names.place.iter().map(scalar).collect::<Option<_>>()?,
-            common: names.common.iter().map(|name| self.read(name)).collect::<Option<_>>()?,
+impl ShardItem {
+    fn of(
+        item: &BTreeMap<Name<'_>, &RawValue>,
+        names: &KeyNames,
+        collection: &RawValue,
+    ) -> Result<Self, serde_json::Error> {
+        let is_ours = |name: &str| name.starts_with(RESERVED_PREFIX);
+        let own = item.iter().map(|(Name(name), value)| match &**name {
+            name if name == names.partition => (name, collection),
+            name => (name, *value),
+        });
+        let own = own.filter(|(name, _)| !is_ours(name)).collect::<BTreeMap<_, _>>();
+        let generation = read::<Value>(item, GENERATION);
+        let generation = generation.as_ref().and_then(|value| value["N"].as_str()?.parse().ok());
+        Ok(Self {
+            keys: keys_of(item, names),
+            generation: generation.unwrap_or_default(),
+            is_marker: item.contains_key(&Name(FORWARDED.into())),
+            bytes: own.iter().map(|(name, value)| name.len() + stored_bytes(value)).sum(),
+            text: to_raw_value(&own)?,
         })
     }
-
-    /// Writes the item behind a text with another value for this attribute and without what is ours. Returns what it takes for
-    /// DynamoDB.
-    fn show(
-        &self,
-        (partition, collection): (&str, &str),
-        text: &mut Vec<u8>,
-    ) -> Result<usize, serde_json::Error> {
-        let mut bytes = 0;
-        let mut opening = b'{';
-        for (name, value) in &self.0 {
-            if name.0.starts_with(RESERVED_PREFIX) {
-                continue;
-            }
-            let is_partition = name.0 == partition;
-            let value = if is_partition { collection } else { value.get() };
-            text.push(opening);
-            serde_json::to_writer(&mut *text, name)?;
-            text.push(b':');
-            text.extend_from_slice(value.as_bytes());
-            bytes += name.0.len() + stored_bytes(value);
-            opening = b',';
-        }
-        if opening == b'{' {
-            text.push(opening);
-        }
-        text.push(b'}');
-        Ok(bytes)
-    }
 }
 
-impl<'de: 'a, 'a> Deserialize<'de> for Attributes<'a> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct OfItem;
+/// The keys of an item, if it has them all.
+fn keys_of(item: &BTreeMap<Name<'_>, &RawValue>, names: &KeyNames) -> Option<Keys> {
+    let scalar = |name: &String| Scalar::of(&read(item, name)?);
+    item.get(&Name((&*names.partition).into()))?;
+    Some(Keys {
+        place: names.place.iter().map(scalar).collect::<Option<_>>()?,
+        common: names.common.iter().map(|name| read(item, name)).collect::<Option<_>>()?,
+    })
+}
 
-        impl<'de> Visitor<'de> for OfItem {
-            type Value = Attributes<'de>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an item")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut all: A) -> Result<Self::Value, A::Error> {
-                let mut attributes = Vec::new();
-                while let Some(attribute) = all.next_entry()? {
-                    attributes.push(attribute);
-                }
-                Ok(Attributes(attributes))
-            }
-        }
-
-        deserializer.deserialize_map(OfItem)
-    }
+/// An attribute.
+fn read<'a, T: Deserialize<'a>>(item: &BTreeMap<Name<'_>, &'a RawValue>, name: &str) -> Option<T> {
+    serde_json::from_str(item.get(&Name(name.into()))?.get()).ok()
 }
 
 #[cfg(test)]
@@ -204,7 +145,7 @@ mod tests {
             json!({ "pk": { "S": "hot#~2" }, "sk": { "S": "b" }, "_ds_fwd": { "BOOL": true } });
         let ShardPage { items, next, consumed } = page(&json!([stored, marker]));
         let [item, marker] = items.as_slice() else { panic!("{} items", items.len()) };
-        let shown = serde_json::from_slice::<Members>(&item.text).expect("an item");
+        let shown = serde_json::from_str::<Members>(item.text.get()).expect("an item");
         assert_eq!(Value::Object(shown.clone()), own);
         assert_eq!((item.generation, item.is_marker), (3, true));
         assert_eq!(item.bytes, value::bytes(&shown));

@@ -368,6 +368,18 @@ impl Known {
         Self { metadata: self.metadata.at(&key.sort), ..self }
     }
 
+    /// Whether an answer that has come now counts, of one who asked for this item by what is known here: under the lease, or since
+    /// nothing has changed (protocol: "Lease").
+    pub(crate) async fn holds(
+        &self,
+        directory: &Directory,
+        key: &ItemKey,
+        deadline: Deadline,
+    ) -> Result<bool, Error> {
+        Ok(self.lease.is_live(directory.now())
+            || directory.find_for(key, deadline).await?.metadata == self.metadata)
+    }
+
     /// What holds of a collection that has no metadata.
     fn cold(partition: &PartitionKey, settings: &Settings, lease: Lease) -> Self {
         // What is the system's own lies in one place, which has to be known.
