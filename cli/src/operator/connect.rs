@@ -162,6 +162,11 @@ impl ConnectArgs {
             })
         };
         let (main_table, metadata_table) = (table("MainTable")?, table("MetadataTable")?);
+        if !tells_settings(&stack) {
+            // They are what is pinned, as where the tables are named.
+            let settings = self.parameters.settings()?;
+            return Ok(Place { operator, main_table, metadata_table, stack: None, settings });
+        }
         let settings = settings_of(&stack.parameters)
             .map_err(|why| Failure::connection(format!("stack {stack_name}: {why}")))?;
         Ok(Place { operator, main_table, metadata_table, stack: Some(stack), settings })
@@ -202,10 +207,17 @@ async fn metadata_table_of(operator: &Operator, main_table: &str) -> Result<Stri
     }
 }
 
-/// The name of a table of a stack: one that existed before, or the stack's own.
+/// The name of a table of a stack: one that existed before, or the stack's own. `CloudFormation` tells a hundred resources at once, and a
+/// stack of the CDK may have more, so what the stack itself tells comes first.
 pub(super) fn table_of<'a>(stack: &'a Stack, logical_id: &str) -> Option<&'a String> {
     let existing = stack.parameters.get(&format!("Existing{logical_id}"));
-    existing.filter(|name| !name.is_empty()).or_else(|| stack.resources.get(logical_id))
+    let told = stack.outputs.get(&format!("{logical_id}Name"));
+    existing.filter(|name| !name.is_empty()).or(told).or_else(|| stack.resources.get(logical_id))
+}
+
+/// Whether a stack has its settings for parameters. One of the CDK has them in its template, which tells nobody.
+pub(super) fn tells_settings(stack: &Stack) -> bool {
+    stack.parameters.contains_key("PartitionKeyName")
 }
 
 impl CallerArgs {

@@ -41,6 +41,9 @@ pub(crate) struct ScaleArgs {
     /// (`MoverWriteUnits`).
     #[arg(long, value_name = "UNITS", value_parser = rate)]
     rate: Option<Rate>,
+    /// Take a key that holds no items yet, before its load comes. Without it such a key is taken for a mistake.
+    #[arg(long, conflicts_with = "dry_run")]
+    create: bool,
     #[command(flatten)]
     forecast: ForecastArgs,
     /// Return once the change is accepted, and do not wait until it is complete.
@@ -139,7 +142,9 @@ async fn scale(args: &ScaleArgs, output: &mut Output) -> Result<ExitCode, Failur
     let since_secs = directory.now().epoch_secs();
     let ask = async {
         // What is mistyped is to leave nothing in the directory.
-        connection.reader().collection(&args.pk, deadline(directory)).await?;
+        if !args.create {
+            connection.reader().collection(&args.pk, deadline(directory)).await?;
+        }
         let change = (&extent, shards);
         let metadata = scaler.request_change(None, &args.pk, change, deadline(directory)).await?;
         if let Some(rate) = args.rate {

@@ -210,8 +210,13 @@ async fn until_deployed(
     let activity = Activity::begin(!output.is_for_machines());
     loop {
         let stack = Stack::find(operator, stack_name).await?;
-        let deployed = stack.parameters.get(name).map_or("missing", String::as_str);
-        if deployed == value && stack.status.ends_with("_COMPLETE") {
+        let Some(deployed) = stack.parameters.get(name) else {
+            let why = format!(
+                "stack {stack_name} does not tell its {name}, as those of the CDK do not: deploy {name}={value}, and run this again with --deployed"
+            );
+            return Err(Failure::connection(why));
+        };
+        if *deployed == value && stack.status.ends_with("_COMPLETE") {
             return Ok(());
         }
         activity.says(|| {

@@ -161,7 +161,9 @@ fn integration(resource: &Resource, api: &str) -> Result<(String, Duration), Pro
     )?;
     properties.require("IntegrationType")?.choice(&[("AWS_PROXY", ())])?;
     properties.require("PayloadFormatVersion")?.choice(&[("2.0", ())])?;
-    let millis = properties.optional("TimeoutInMillis", Named::number)?.unwrap_or(30_000);
+    // API Gateway's range.
+    let millis = properties.optional("TimeoutInMillis", |millis| millis.number_in(50..=30_000))?;
+    let millis = millis.map_or(30_000, i32::unsigned_abs);
     let uri = properties.require("IntegrationUri")?;
     let function = function_of(uri.text()?).ok_or_else(|| uri.wrong("!GetAtt Function.Arn"))?;
     Ok((function.to_owned(), Duration::from_millis(millis.into())))

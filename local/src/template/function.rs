@@ -18,11 +18,13 @@ const PROPERTIES: &str = "Architectures CodeUri Description Environment EventInv
 pub(super) fn function(resource: &Resource) -> Result<Function, Problem> {
     let properties = resource.properties(PROPERTIES)?;
     properties.require("Runtime")?.choice(&[("provided.al2023", ())])?;
-    let timeout_secs = properties.optional("Timeout", Named::number)?.unwrap_or(3);
-    if timeout_secs == 0 {
-        let text = format!("Timeout of {} must be at least one second", properties.what);
-        return Err(properties.problem(text));
-    }
+    let within = |name: &str, range, usual: u32| {
+        let number = properties.optional(name, |node| node.number_in(range))?;
+        Ok::<_, Problem>(number.map_or(usual, i32::unsigned_abs))
+    };
+    // The ranges are Lambda's, too.
+    let timeout_secs = within("Timeout", 1..=900, 3)?;
+    let memory_mb = within("MemorySize", 128..=10_240, 128)?;
     let (streams, schedules) = events(resource, &properties)?;
     let logging = properties.get("LoggingConfig");
     let logging = |name: &str| logging.as_ref().and_then(|logging| logging.get(name));
@@ -35,7 +37,7 @@ pub(super) fn function(resource: &Resource) -> Result<Function, Problem> {
         log_format: logging("LogFormat").map_or(Ok("Text".to_owned()), |it| it.owned())?,
         log_level: logging("ApplicationLogLevel").map(|it| log_level(&it)).transpose()?,
         timeout: Duration::from_secs(timeout_secs.into()),
-        memory_mb: properties.optional("MemorySize", Named::number)?.unwrap_or(128),
+        memory_mb,
         events: event_policy(&properties)?,
         reserved_concurrency: properties.optional("ReservedConcurrentExecutions", Named::number)?,
         is_traced: is_traced.unwrap_or(false),

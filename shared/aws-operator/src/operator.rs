@@ -2,8 +2,10 @@
 
 use std::fmt;
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use aws_config::credential_process::CredentialProcessProvider;
+use aws_config::default_provider::region::DefaultRegionChain;
 use aws_config::environment::{
     EnvironmentVariableCredentialsProvider, EnvironmentVariableRegionProvider,
 };
@@ -17,7 +19,7 @@ use aws_sdk_dynamodb::config::{
     Builder, Credentials, ProvideCredentials, Region, SharedCredentialsProvider,
 };
 use aws_smithy_http_client::proxy::ProxyConfig;
-use dynashard_core::ports::World;
+use dynashard_core::ports::{Clock, World};
 use dynashard_core::{Directory, Settings, TableSchema};
 use thiserror::Error;
 
@@ -31,6 +33,7 @@ use dynashard_aws::{
 
 use crate::client::config_of_operator;
 use crate::read_meter::ReadMeter;
+use crate::signing::{HeldKeys, Keys};
 use crate::usage::{CloudWatchUsage, MeasuredTables};
 
 /// The caller and the place, as the aws CLI takes them. What is left out comes from the environment
@@ -77,6 +80,7 @@ fn is_loopback(host: &str) -> bool {
 pub struct Operator {
     pub(crate) config: SdkConfig,
     pub(crate) client: Client,
+    keys: Arc<Keys>,
     clock: SystemClock,
 }
 
@@ -115,22 +119,25 @@ impl Operator {
     }
 
     fn with(config: SdkConfig) -> Self {
+        let keys = Keys::of(config.credentials_provider());
+        let held = SharedCredentialsProvider::new(HeldKeys(Arc::clone(&keys)));
+        let config = config.into_builder().credentials_provider(held).build();
         let builder = config_of_operator(&config);
-        Self::built(config, builder)
+        Self::built(config, builder, keys)
     }
 
-    fn built(config: SdkConfig, builder: Builder) -> Self {
+    fn built(config: SdkConfig, builder: Builder, keys: Arc<Keys>) -> Self {
         let server_clock = ServerClock::default();
         let builder = builder.interceptor(DateWatch::new(server_clock.clone()));
         let client = Client::from_conf(builder.build());
-        Self { config, client, clock: SystemClock::new(server_clock) }
+        Self { config, client, keys, clock: SystemClock::new(server_clock) }
     }
 
     /// This operator, with what its reads consume counted by `meter`.
     #[must_use]
     pub fn metered(&self, meter: &ReadMeter) -> Self {
         let builder = config_of_operator(&self.config).interceptor(meter.clone());
-        Self::built(self.config.clone(), builder)
+        Self::built(self.config.clone(), builder, self.keys())
     }
 
     /// What CloudWatch counts of the tables, or the server at `endpoint`, a URL, that stands in for it.
@@ -194,7 +201,12 @@ impl Operator {
     }
 
     pub(crate) async fn credentials(&self) -> Result<Credentials, ConnectError> {
-        credentials_from(self.config.credentials_provider().as_ref()).await
+        self.keys.current(self.clock.now().wall).await
+    }
+
+    /// The caller's credentials, which all that this operator asks is signed with.
+    pub(crate) fn keys(&self) -> Arc<Keys> {
+        Arc::clone(&self.keys)
     }
 }
 
@@ -218,19 +230,41 @@ async fn remote(caller: &Caller) -> SdkConfig {
         loader = loader.region(Region::new(region.clone()));
     }
     if let Some(url) = &caller.endpoint_url {
-        loader = loader.endpoint_url(url);
+        // The SDK takes no other address beside these.
+        loader = loader.endpoint_url(url).use_fips(false).use_dual_stack(false);
     }
-    if let Some(signed_in) = by_the_aws_cli(caller.profile.clone()).await {
-        let environment = EnvironmentVariableCredentialsProvider::new();
-        loader = loader.credentials_provider(
-            CredentialsProviderChain::first_try("environment", environment)
-                .or_else("the aws CLI", signed_in),
-        );
+    let signed_in = by_the_aws_cli(caller.profile.clone()).await;
+    match (&caller.profile, signed_in) {
+        (Some(_), Some(signed_in)) => loader = loader.credentials_provider(signed_in),
+        (Some(profile), None) => {
+            loader = loader.credentials_provider(of_profile(profile, caller.region.clone()).await);
+        }
+        (None, Some(signed_in)) => {
+            let environment = EnvironmentVariableCredentialsProvider::new();
+            loader = loader.credentials_provider(
+                CredentialsProviderChain::first_try("environment", environment)
+                    .or_else("the aws CLI", signed_in),
+            );
+        }
+        (None, None) => {}
     }
     loader.load().await
 }
 
-/// The credentials of a profile that signs in, by SSO or `aws login`: whoever signs in does so with the aws CLI, which
+/// The credentials of a profile that is named: as with the aws CLI, keys in the environment do not count then. What it refers to, such
+/// as a role, may take requests of its own.
+async fn of_profile(profile: &str, region: Option<String>) -> ProfileFileCredentialsProvider {
+    let region = match region {
+        Some(region) => Some(Region::new(region)),
+        None => DefaultRegionChain::builder().profile_name(profile).build().region().await,
+    };
+    let config = ProviderConfig::without_region()
+        .with_region(region)
+        .with_http_client(http_client_by(ProxyConfig::from_env()));
+    ProfileFileCredentialsProvider::builder().configure(&config).profile_name(profile).build()
+}
+
+/// The credentials of a profile that signs in, by SSO, `aws login` or a second factor: whoever signs in does so with the aws CLI, which
 /// keeps the tokens and hands out credentials of them. The SDK could read the tokens, too, but then each function would
 /// carry that code.
 async fn by_the_aws_cli(profile: Option<String>) -> Option<CredentialProcessProvider> {
@@ -256,7 +290,7 @@ async fn profiles(selected: Option<String>) -> Option<ProfileSet> {
 
 /// Whether a profile signs in, or the one that it takes its role by.
 fn signs_in(profiles: &ProfileSet, name: &str) -> bool {
-    const SIGNS_IN: [&str; 3] = ["sso_session", "sso_start_url", "login_session"];
+    const SIGNS_IN: [&str; 4] = ["sso_session", "sso_start_url", "login_session", "mfa_serial"];
     let source = |name: &&str| profiles.get_profile(name)?.get("source_profile");
     let chain = std::iter::successors(Some(name), source);
     // As many as a circle may take.
@@ -275,11 +309,7 @@ async fn local(caller: &Caller) -> SdkConfig {
         .or_else(profile_region.build())
         .or_else(Region::from_static("local"));
     let credentials = if let Some(profile) = &caller.profile {
-        // A profile that is named is the only source. What it refers to may take requests of its own.
-        let client = http_client_by(ProxyConfig::from_env());
-        let config = ProviderConfig::without_region().with_http_client(client);
-        let named = ProfileFileCredentialsProvider::builder().configure(&config);
-        SharedCredentialsProvider::new(named.profile_name(profile).build())
+        SharedCredentialsProvider::new(of_profile(profile, caller.region.clone()).await)
     } else {
         let environment = EnvironmentVariableCredentialsProvider::new();
         let made_up = || Credentials::new("local", "local", None, None, "local");

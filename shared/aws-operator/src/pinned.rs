@@ -45,6 +45,8 @@ impl From<StoreError> for PinnedError {
 pub struct StackTables {
     /// The table of the metadata.
     pub metadata_table: String,
+    /// What the ARNs of tables of its account and region begin with, if DynamoDB has told.
+    pub place: Option<String>,
     /// What the stack has pinned, with the keys and the TTL attribute that the tables have. Its own scaling is off: what such a
     /// program sees of throttles begins no growth.
     pub settings: Settings,
@@ -95,7 +97,8 @@ impl Operator {
                 return Err(PinnedError::Unseen(why));
             }
         };
-        Ok(StackTables { metadata_table, settings, policy })
+        let place = main.1.arn.rsplit_once(":table/").map(|(place, _)| place.to_owned());
+        Ok(StackTables { metadata_table, place, settings, policy })
     }
 
     /// The metadata table of the stack that serves a main table, as that names it; `None` if no stack has served it yet, or none since

@@ -212,7 +212,12 @@ impl Operator {
         let wrong = |error: &(dyn std::error::Error + 'static)| {
             ConnectError(format!("DynamoDB has no address there: {}", causes(error)))
         };
-        let params = Params::builder().set_region(region).build().map_err(|e| wrong(&e))?;
+        let params = Params::builder()
+            .set_region(region)
+            .set_use_fips(self.config.use_fips())
+            .set_use_dual_stack(self.config.use_dual_stack())
+            .build()
+            .map_err(|e| wrong(&e))?;
         let endpoint = DefaultResolver::new().resolve_endpoint(&params).await;
         endpoint.map(|endpoint| endpoint.url().to_owned()).map_err(|e| wrong(&*e))
     }

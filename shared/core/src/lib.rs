@@ -67,7 +67,7 @@ pub use model::reshard::{
 pub use model::schema::TableSchema;
 pub use model::segment::{Group, KeyHash, Segment, SegmentId};
 pub use model::settings::{ItemCacheLimits, Settings};
-pub use model::stack_policy::StackPolicy;
+pub use model::stack_policy::{StackPolicy, StackTold};
 pub use model::throttle::{Throttle, ThrottleLimit};
 pub use model::usage::{TableUnits, ThrottleCounts, Usage, UsagePeriod};
 pub use model::version::{Generation, Version};

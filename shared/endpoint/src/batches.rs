@@ -1,6 +1,7 @@
 //! Batches: items of several tables, each by itself.
 
 use std::collections::{BTreeMap, HashSet};
+use std::time::Duration;
 
 use dynashard_core::{Among, Deadline, Lease};
 use futures_util::future::join_all;
@@ -14,7 +15,7 @@ use crate::parameters;
 use crate::parts::note_batch;
 use crate::refusal::Refusal;
 use crate::table::ManagedTable;
-use crate::terms::terms_of_keys;
+use crate::terms::terms_of_each_key;
 use crate::upstream::{Upstream, long_deadline, refused, understood};
 use crate::value;
 
@@ -40,7 +41,16 @@ struct Reads {
     leases: Vec<Lease>,
     /// Whether each key is one of a collection that is known.
     is_understood: bool,
+    /// The keys whose items cannot be read for now, as `UnprocessedKeys`.
+    left: Members,
+    why_left: Option<Refusal>,
 }
+
+/// For how long what keeps an item from being moved is tried again before its key is left.
+const SETTLING: Duration = Duration::from_secs(2);
+
+/// How many pages of a megabyte a batch of reads may take (DynamoDB API: `BatchGetItem`).
+const BATCH_PAGES: usize = 16;
 
 /// `BatchWriteItem`. Writes of managed tables are sent one by one, since a batch can carry no condition.
 pub(crate) async fn write(
@@ -135,12 +145,21 @@ pub(crate) async fn get(
     let Some((_, first)) = found.first() else { return upstream.pass(call).await };
     parameters::check("BatchGetItem", &body)?;
     check_keys(tables, &found)?;
-    let deadline = long_deadline(first);
+    let now = first.requests().now();
+    // As long as a write of a batch that has to move its item first.
+    let deadline = long_deadline(first).if_throttled(Deadline::after(now, SETTLING));
     let (body, found) = (&body, &found);
+    let keys = found.iter().filter_map(|(name, _)| tables_of(body)?.get(*name)?["Keys"].as_array());
+    let keys = keys.map(Vec::len).sum::<usize>();
+    let patience = deadline.remaining(now);
+    let _room =
+        &upstream.page_room().for_page(BATCH_PAGES, keys.div_ceil(BATCH_PAGES), patience).await?;
     attempts(first, deadline, || async move {
         let mut joined: Option<(Answer, Members)> = None;
         let (mut failed, mut is_any_read) = (None, false);
-        let Reads { requests, leases, is_understood } = batch_gets(body, found, deadline).await?;
+        let reads = batch_gets(body, found, deadline).await?;
+        let Reads { requests, leases, is_understood, left, why_left } = reads;
+        let asked = requests.clone();
         for (generation, request) in requests {
             let keys = request.get("RequestItems").cloned().unwrap_or_default();
             let mut answer = sent(upstream, "BatchGetItem", request).await;
@@ -173,14 +192,23 @@ pub(crate) async fn get(
             note_batch(body, found, Err(&failed)).await;
             return Ok(Attempt::Answered(failed));
         }
+        if let Some((why, (_, into))) = why_left.as_ref().zip(joined.as_mut()) {
+            tracing::debug!(why = ?why, "keys of a batch are left");
+            join_reads(into, Members::from_iter([("UnprocessedKeys".to_owned(), left.into())]));
+        }
         let now = first.requests().now();
+        // What comes late counts if nothing has changed (protocol: "Lease").
+        let holds = leases.iter().all(|lease| lease.is_live(now))
+            || batch_gets(body, found, deadline).await?.requests == asked;
         match joined {
-            Some((answer, members)) if leases.iter().all(|lease| lease.is_live(now)) => {
+            Some((answer, members)) if holds => {
                 note_batch(body, found, Ok(&members)).await;
                 Ok(Attempt::Answered(answer.with_body(&members)))
             }
             Some(_) => Ok(Attempt::Again),
-            None => Err(Refusal::internal("dynashard: nothing was sent")),
+            None => {
+                Err(why_left.unwrap_or_else(|| Refusal::internal("dynashard: nothing was sent")))
+            }
         }
     })
     .await
@@ -224,13 +252,14 @@ async fn batch_gets(
 ) -> Result<Reads, Refusal> {
     let (mut leases, mut is_understood) = (Vec::new(), true);
     let mut by_generation = BTreeMap::<u64, Members>::new();
-    let tables = body.get("RequestItems").and_then(Value::as_object);
+    let (mut left, mut why_left) = (Members::new(), None);
+    let tables = tables_of(body);
     let keys = found.iter().flat_map(|(name, table)| {
         let keys = tables.and_then(|tables| tables.get(*name)?.get("Keys")?.as_array());
         keys.into_iter().flatten().map(|key| (*table, key.as_object()))
     });
     // In the order in which they stand in the request: both go by the names of the tables.
-    let mut terms = terms_of_keys(keys.collect(), Among::Reads, deadline).await?.into_iter();
+    let mut terms = terms_of_each_key(keys.collect(), Among::Reads, deadline).await.into_iter();
     for (name, request) in tables.into_iter().flatten() {
         let table = found.iter().find(|(managed, _)| managed == name).map(|(_, table)| *table);
         let Some(table) = table else {
@@ -244,7 +273,14 @@ async fn batch_gets(
         for key in keys.as_ref().and_then(Value::as_array).into_iter().flatten() {
             let mut key = key.clone();
             let (mut generation, mut is_moving) = (0, false);
-            let terms = terms.next().flatten();
+            let terms = match terms.next().unwrap_or(Ok(None)) {
+                Err(why) if why.is_passing() => {
+                    leave(&mut left, name, tables, key);
+                    why_left = Some(why);
+                    continue;
+                }
+                terms => terms?,
+            };
             is_understood &= terms.is_some();
             if let Some(((_, terms), key)) = terms.zip(key.as_object_mut()) {
                 table.put_at(key, &terms);
@@ -271,7 +307,24 @@ async fn batch_gets(
         body
     };
     let requests = by_generation.into_iter().map(|(at, tables)| (at, with(tables))).collect();
-    Ok(Reads { requests, leases, is_understood })
+    Ok(Reads { requests, leases, is_understood, left, why_left })
+}
+
+/// Has a client ask again for a key of a table, as it has asked.
+fn leave(left: &mut Members, name: &str, tables: Option<&Members>, key: Value) {
+    let entry = left.entry(name).or_insert_with(|| {
+        let asked = tables.and_then(|tables| tables.get(name)?.as_object());
+        let mut again = asked.cloned().unwrap_or_default();
+        again.insert("Keys".to_owned(), json!([]));
+        again.into()
+    });
+    if let Some(keys) = entry.get_mut("Keys").and_then(Value::as_array_mut) {
+        keys.push(key);
+    }
+}
+
+fn tables_of(body: &Members) -> Option<&Members> {
+    body.get("RequestItems").and_then(Value::as_object)
 }
 
 /// These members of an answer to this batch, which was asked for these keys, without what is ours, or `None` where an item is of a

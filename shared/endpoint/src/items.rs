@@ -21,7 +21,7 @@ use crate::guard::{Guarded, On, Verb, guarded, only_removes, read_strongly, show
 use crate::outcome::{Outcome, ask_for_units, take_units, unanswered_read, unanswered_write};
 use crate::refusal::Refusal;
 use crate::table::ManagedTable;
-use crate::upstream::{Upstream, deadline, refused, understood};
+use crate::upstream::{Upstream, read_deadline, refused, understood};
 use crate::value::units_of_write;
 
 /// What an attempt came to.
@@ -97,7 +97,7 @@ pub(crate) async fn get(
     };
     let last = Mutex::default();
     let read = ItemRead { upstream, table, body, last };
-    match table.requests().get(&key, &read, deadline(table)).await {
+    match table.requests().get(&key, &read, read_deadline(table)).await {
         Ok(NativeGot::Read { answer, existing, .. }) if existing.is_none() => {
             let answer = answer?;
             let mut members = answer.members();

@@ -28,14 +28,15 @@ pub(crate) async fn query(
     body: &Members,
     deadline: Deadline,
 ) -> Result<Attempt, Refusal> {
-    let page =
-        |asked: Asked| async move { asked.page(table, deadline).await.map(Attempt::Answered) };
+    let page = |asked: Asked| async move {
+        asked.page(upstream, table, deadline).await.map(Attempt::Answered)
+    };
     judged(upstream, "Query", body, Asked::of(table, body), page).await
 }
 
 /// Takes what a query finds into a page, in order. Says whether something may follow, if the page is over before the query is.
 pub(crate) async fn read<K>(
-    table: &ManagedTable,
+    (upstream, table): (&Upstream, &ManagedTable),
     mut query: Query,
     evaluation: &Evaluation,
     page: &mut Page<K>,
@@ -48,6 +49,9 @@ pub(crate) async fn read<K>(
         stored::size(schema, &partition, sort, &item.attributes)
     };
     let first = usize::try_from(DEFAULT_LIMIT).unwrap_or(usize::MAX);
+    let each = evaluation.wanted(page, first).div_ceil(SHARDS_OF_A_PAGE / 2);
+    let patience = deadline.remaining(table.requests().now());
+    let _room = upstream.page_room().for_page(SHARDS_OF_A_PAGE, each, patience).await?;
     loop {
         let wanted = evaluation.wanted(page, first);
         query.limit = u32::try_from(wanted).unwrap_or(u32::MAX).clamp(1, MAX_LIMIT);
@@ -71,6 +75,9 @@ pub(crate) async fn read<K>(
         query.cursor = read.cursor;
     }
 }
+
+/// How many shards a page is taken to be read from. A window asks each for its share twice over.
+const SHARDS_OF_A_PAGE: usize = 16;
 
 /// The largest item (DynamoDB Developer Guide, "Quotas").
 const MAX_ITEM_BYTES: usize = 400 << 10;
@@ -134,12 +141,18 @@ impl Asked {
     }
 
     /// Reads the page.
-    async fn page(&self, table: &ManagedTable, deadline: Deadline) -> Result<Answer, Refusal> {
+    async fn page(
+        &self,
+        upstream: &Upstream,
+        table: &ManagedTable,
+        deadline: Deadline,
+    ) -> Result<Answer, Refusal> {
         let mut page = Page::default();
         // What is excluded is the last of its range.
         let place = |sort: SortKey| (self.excluded.as_ref() != Some(&sort)).then_some(sort);
         let query = self.query.clone();
-        let read = read(table, query, &self.evaluation, &mut page, place, deadline).await?;
+        let of = (upstream, table);
+        let read = read(of, query, &self.evaluation, &mut page, place, deadline).await?;
         let last = page.last.as_ref().filter(|_| read == ControlFlow::Break(true));
         let schema = table.schema();
         let last = last.map(|last| stored::key(schema, &self.query.partition, last));

@@ -49,7 +49,9 @@ pub(crate) fn refused_by_limit(answer: &Answer) -> Option<Throttle> {
 
 /// The limit that refused a request, as far as DynamoDB has said.
 fn throttle(members: &Members) -> Throttle {
-    let reason = members.get("ThrottlingReasons").and_then(|reasons| reasons.get(0));
+    // DynamoDB spells the member of a `ThrottlingException` otherwise than those of the other two.
+    let reasons = members.get("ThrottlingReasons").or_else(|| members.get("throttlingReasons"));
+    let reason = reasons.and_then(|reasons| reasons.get(0));
     let text = |name: &str| Some(reason?.get(name)?.as_str()?.to_owned());
     let of_reason = |reason: String| Throttle::from_reason(&reason, text("resource"));
     text("reason").map_or_else(Throttle::unknown, of_reason)

@@ -172,6 +172,23 @@ impl Ground {
         }
     }
 
+    /// Whether a page that has come now counts: under the lease, or since nothing has changed (protocol: "Lease").
+    async fn holds(&self, table: &ManagedTable, deadline: Deadline) -> Result<bool, Refusal> {
+        let requests = table.requests();
+        if self.lease().is_none_or(|lease| lease.is_live(requests.now())) {
+            return Ok(true);
+        }
+        let failed = |error| Refusal::of(&error);
+        Ok(match self {
+            Self::Collection(partition, terms) => {
+                let shards = requests.shards_of(partition, deadline).await.map_err(failed)?;
+                shards.terms().is_some_and(|now| now.agree_with(terms))
+            }
+            Self::Table(_) => requests.terms_of_all(deadline).await.map_err(failed)?.is_some(),
+            Self::Listed(_) => true,
+        })
+    }
+
     /// The lease that a page has to come within. What is listed is looked up behind it.
     fn lease(&self) -> Option<Lease> {
         match self {
@@ -247,7 +264,7 @@ async fn shown(
     unasked: Unasked,
     deadline: Deadline,
 ) -> Result<Attempt, Refusal> {
-    if ground.lease().is_some_and(|lease| !lease.is_live(table.requests().now())) {
+    if !ground.holds(table, deadline).await? {
         return Ok(Attempt::Again);
     }
     let mut members = understood(&answer)?;

@@ -176,7 +176,7 @@ mod tests {
         assert_eq!(fates(400, &json!({ "__type": "x#ValidationException" })), None);
         let throttle = of_partition("TableWrite");
         let reasons = json!([{ "reason": "TableWriteKeyRangeThroughputExceeded" }]);
-        let body = json!({ "__type": "x#ThrottlingException", "ThrottlingReasons": reasons });
+        let body = json!({ "__type": "x#ThrottlingException", "throttlingReasons": reasons });
         assert_eq!(fates(400, &body), Some(vec![Fate::Throttled(throttle.clone()); 3]));
         let index = of_partition("IndexWrite");
         let cancelled = json!({ "__type": "x#TransactionCanceledException", "CancellationReasons": [

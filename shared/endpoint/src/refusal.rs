@@ -94,6 +94,11 @@ impl Refusal {
         self.kind.rsplit_once('#').map_or(self.kind, |(_, name)| name)
     }
 
+    /// Whether nothing was executed, and asking again may help.
+    pub(crate) fn is_passing(&self) -> bool {
+        ["ServiceUnavailable", "ProvisionedThroughputExceededException"].contains(&self.name())
+    }
+
     pub(crate) fn answer(&self) -> Answer {
         let body = json!({ "__type": self.kind, "message": self.message });
         Answer::own(self.status, body.to_string())

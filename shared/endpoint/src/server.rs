@@ -8,6 +8,8 @@ use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
 use bytes::Bytes;
+use dynashard_aws::OsEntropy;
+use dynashard_core::ports::Entropy;
 use dynashard_wire::CHECKSUM;
 use dynashard_wire::signature::{Scope, User, check_head, verify};
 use http::header::{CONTENT_TYPE, DATE, HOST};
@@ -50,8 +52,14 @@ pub struct Server {
 /// The longest body (DynamoDB Developer Guide, "Quotas": a batch has at most 16 MB).
 const MAX_BODY: u32 = 16 << 20;
 
-/// How many bytes the bodies of all requests may have that are under way. Others are not read meanwhile.
-const MAX_BODIES: u32 = 64 << 20;
+/// How many bytes the bodies of all large requests may have that are under way. Others are not read meanwhile.
+const LARGE_BODIES: u32 = 48 << 20;
+
+/// How many those of small ones may have, which do not wait for large writes that are held.
+const SMALL_BODIES: u32 = 16 << 20;
+
+/// The longest that is a small one: a write of one item of usual size, or any read but of large batches.
+const SMALL_BODY: u32 = 16 << 10;
 
 /// How long a body may take.
 const BODY_TIME: Duration = Duration::from_secs(30);
@@ -87,7 +95,10 @@ impl Server {
         raise_open_files();
         let address = listener.local_addr()?;
         let (stop, stopped) = watch::channel(false);
-        let bodies = Semaphore::new(MAX_BODIES as usize);
+        let bodies = Bodies {
+            small: Semaphore::new(SMALL_BODIES as usize),
+            large: Semaphore::new(LARGE_BODIES as usize),
+        };
         let front = Arc::new(Front {
             service,
             access,
@@ -203,9 +214,14 @@ struct Front {
     service: Arc<Service>,
     access: Access,
     clients: Clients,
-    /// A permit for each byte that may yet be read.
-    bodies: Semaphore,
+    bodies: Bodies,
     is_stopping: watch::Receiver<bool>,
+}
+
+/// A permit for each byte that may yet be read.
+struct Bodies {
+    small: Semaphore,
+    large: Semaphore,
 }
 
 impl Front {
@@ -251,10 +267,7 @@ impl Front {
         if let Access::Keys(users) = &self.access {
             check_head(parts, users, scope, now()).map_err(Refusal::unsigned)?;
         }
-        let read = tokio::time::timeout(BODY_TIME, self.read(body)).await.map_err(|_| {
-            Refusal::unavailable("dynashard: the body was not there within 30 seconds")
-        });
-        let (body, _room) = read??;
+        let (body, _room) = self.read(body).await?;
         if let Access::Keys(users) = &self.access {
             verify(parts, &body, users, scope, now()).map_err(Refusal::unsigned)?;
         }
@@ -263,16 +276,23 @@ impl Front {
 
     /// Reads a body, once there is room for it.
     async fn read(&self, body: Incoming) -> Result<(Bytes, SemaphorePermit<'_>), Refusal> {
+        let late = |why: &'static str| move |_| Refusal::unavailable(why);
         let length = body.size_hint().upper().and_then(|length| length.try_into().ok());
-        let room = self.bodies.acquire_many(length.unwrap_or(MAX_BODY).min(MAX_BODY)).await;
+        let length = length.unwrap_or(MAX_BODY).min(MAX_BODY);
+        let Bodies { small, large } = &self.bodies;
+        let bodies = if length <= SMALL_BODY { small } else { large };
+        let room = tokio::time::timeout(BODY_TIME, bodies.acquire_many(length)).await;
+        let room = room.map_err(late(
+            "dynashard: the bodies of other requests have taken all memory that there is for them; ask again",
+        ))?;
         let room = room.map_err(|error| Refusal::internal(error.to_string()))?;
-        let body =
-            Limited::new(body, MAX_BODY as usize).collect().await.map_err(|error| {
-                match error.downcast_ref::<LengthLimitError>() {
-                    Some(_) => Refusal::serialization("the body is longer than 16 MB"),
-                    None => Refusal::serialization("the body has broken off"),
-                }
-            });
+        let body = Limited::new(body, MAX_BODY as usize).collect();
+        let body = tokio::time::timeout(BODY_TIME, body).await;
+        let body = body.map_err(late("dynashard: the body was not there within 30 seconds"))?;
+        let body = body.map_err(|error| match error.downcast_ref::<LengthLimitError>() {
+            Some(_) => Refusal::serialization("the body is longer than 16 MB"),
+            None => Refusal::serialization("the body has broken off"),
+        });
         Ok((body?.to_bytes(), room))
     }
 
@@ -323,8 +343,14 @@ impl Front {
     }
 }
 
+/// An id for an answer that DynamoDB has no part in, or several parts: SDKs hand it to programs that log it.
+fn own_request_id() -> String {
+    format!("DYNASHARD{:016X}{:016X}", OsEntropy.next_u64(), OsEntropy.next_u64())
+}
+
 fn response(answer: Answer) -> Response<Full<Bytes>> {
     let Answer { status, body, request_id, date } = answer;
+    let request_id = Some(request_id.unwrap_or_else(own_request_id));
     let checksum = crc32fast::hash(&body);
     let mut response = Response::new(Full::from(body));
     *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_GATEWAY);

@@ -72,6 +72,7 @@ impl Service {
         let credentials = self.upstream.client().check_credentials().await;
         credentials.map_err(|error| error.to_string())?;
         for table in self.upstream.tables() {
+            table.follow();
             let deadline = Deadline::after(table.requests().now(), CHECK_TIME);
             let held = table.requests().terms_of_all(deadline).await;
             held.map_err(|error| format!("table {}: {error}", table.name()))?;

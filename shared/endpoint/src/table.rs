@@ -6,7 +6,7 @@ use dynashard_aws::attributes::{FORWARDED, GENERATION, VERSION};
 use dynashard_aws_operator::Operator;
 use dynashard_core::ports::{CollectionCatalog, Existing, ListPage, NativeTerms};
 use dynashard_core::{
-    Deadline, Directory, Generation, KnownIndexes, NativeRequests, StackPolicy, TableSchema,
+    Deadline, Directory, Generation, KnownIndexes, NativeRequests, StackTold, TableSchema,
     Telemetry, Version,
 };
 use dynashard_keys::{
@@ -22,21 +22,23 @@ use crate::refusal::Refusal;
 pub struct ManagedTable {
     name: String,
     metadata_table: String,
+    /// What the ARNs of tables of its account and region begin with, if that is known.
+    place: Option<String>,
     catalog: Box<dyn CollectionCatalog>,
     schema: TableSchema,
-    /// By what the stack was last known to decide by.
+    /// By what the stack was last known to go by.
     requests: RwLock<Arc<NativeRequests>>,
     follows: Option<Follows>,
     telemetry: Option<Arc<dyn Telemetry>>,
     indexes: KnownIndexes,
 }
 
-/// How a table goes over to what its stack decides by.
+/// How a table goes over to what its stack tells.
 struct Follows {
-    /// What it had told, if anything.
-    policy: Mutex<Option<StackPolicy>>,
-    /// What is known of the table by another policy: nothing yet.
-    directory: Box<dyn Fn(StackPolicy) -> Directory + Send + Sync>,
+    /// What it had told.
+    told: Mutex<StackTold>,
+    /// What is known of the table by other words: nothing yet.
+    directory: Box<dyn Fn(&StackTold) -> Directory + Send + Sync>,
 }
 
 /// What an item was before its own attributes were taken off.
@@ -60,6 +62,7 @@ impl ManagedTable {
         Self {
             name: name.to_owned(),
             metadata_table: metadata_table.to_owned(),
+            place: None,
             catalog: Box::new(operator.records(metadata_table, &schema)),
             schema,
             requests: RwLock::new(Arc::new(NativeRequests::new(directory))),
@@ -69,15 +72,26 @@ impl ManagedTable {
         }
     }
 
-    /// This table, which decides by `policy` and goes over to a `directory` by another one once its stack tells that.
+    /// This table, which goes by what its stack has `told`, and over to a `directory` by other words once it tells them.
     #[must_use]
     pub fn following(
         self,
-        policy: Option<StackPolicy>,
-        directory: impl Fn(StackPolicy) -> Directory + Send + Sync + 'static,
+        told: StackTold,
+        directory: impl Fn(&StackTold) -> Directory + Send + Sync + 'static,
     ) -> Self {
-        let (policy, directory) = (Mutex::new(policy), Box::new(directory));
-        Self { follows: Some(Follows { policy, directory }), ..self }
+        let (told, directory) = (Mutex::new(told), Box::new(directory));
+        Self { follows: Some(Follows { told, directory }), ..self }
+    }
+
+    /// This table, of the account and region where the ARNs of tables begin so: those of others are of other tables.
+    #[must_use]
+    pub fn of_place(self, place: Option<String>) -> Self {
+        Self { place, ..self }
+    }
+
+    /// Whether its ARN may begin so.
+    pub(crate) fn is_of(&self, place: &str) -> bool {
+        self.place.as_ref().is_none_or(|own| own == place)
     }
 
     /// Its name.
@@ -102,19 +116,23 @@ impl ManagedTable {
         Arc::clone(&self.requests.read())
     }
 
-    /// Goes over to what the stack decides by now, if it has told another policy. What is under way goes on by the old one.
+    /// Goes over to what the stack tells now, if that is another policy or another lease term. What is under way goes on by the old
+    /// one.
     pub(crate) fn follow(&self) {
-        let Some(Follows { policy, directory }) = &self.follows else { return };
-        let mut policy = policy.lock();
-        let Some(told) = self.requests().other_policy(policy.as_ref()) else { return };
-        let next = NativeRequests::new(directory(told.clone()));
+        let Some(Follows { told: followed, directory }) = &self.follows else { return };
+        let mut followed = followed.lock();
+        let Some(told) = self.requests().told().filter(|told| *told != *followed) else { return };
+        let next = NativeRequests::new(directory(&told));
         let next = match &self.telemetry {
             Some(telemetry) => next.with_telemetry(telemetry),
             None => next,
         };
         *self.requests.write() = Arc::new(next);
-        *policy = Some(told);
-        tracing::info!(table = self.name, "the stack has told another policy to decide by");
+        *followed = told;
+        tracing::info!(
+            table = self.name,
+            "the stack has told another policy or lease term to go by"
+        );
     }
 
     /// The keys of the table.

@@ -4,7 +4,7 @@ use dynashard_core::ports::NativeTerms;
 use dynashard_core::{Among, Deadline};
 use dynashard_keys::PartitionKey;
 use futures_util::future::{self, FutureExt};
-use futures_util::stream::{self, StreamExt, TryStreamExt};
+use futures_util::stream::{self, Stream, StreamExt, TryStreamExt};
 
 use crate::document::Members;
 use crate::refusal::Refusal;
@@ -23,12 +23,29 @@ pub(crate) async fn terms_of_keys(
     among: Among,
     deadline: Deadline,
 ) -> Result<Vec<Terms>, Refusal> {
+    each(keys, among, deadline).try_collect().await
+}
+
+/// As [`terms_of_keys`], where each key may fail by itself.
+pub(crate) async fn terms_of_each_key(
+    keys: Vec<(&ManagedTable, Option<&Members>)>,
+    among: Among,
+    deadline: Deadline,
+) -> Vec<Result<Terms, Refusal>> {
+    each(keys, among, deadline).collect().await
+}
+
+fn each<'a>(
+    keys: Vec<(&'a ManagedTable, Option<&'a Members>)>,
+    among: Among,
+    deadline: Deadline,
+) -> impl Stream<Item = Result<Terms, Refusal>> + Send + 'a {
     let terms = keys.into_iter().map(|(table, key)| match key {
         Some(key) => terms_of_key(table, key, among, deadline).boxed(),
         None => future::ready(Ok(None)).boxed(),
     });
     let terms = terms.collect::<Vec<_>>();
-    stream::iter(terms).buffered(SIDE_BY_SIDE).try_collect().await
+    stream::iter(terms).buffered(SIDE_BY_SIDE)
 }
 
 async fn terms_of_key(

@@ -135,9 +135,9 @@ pub(crate) async fn get(
     parameters::check("TransactGetItems", &body)?;
     check_length(&body)?;
     let deadline = long_deadline(first);
-    let body = &body;
+    let asked = &body;
     let answer = attempts(first, deadline, || async move {
-        let mut body = body.clone();
+        let mut body = asked.clone();
         let mut actions = Actions::new();
         let gets = body.get_mut("TransactItems").and_then(Value::as_array_mut);
         let mut managed = Vec::new();
@@ -162,7 +162,7 @@ pub(crate) async fn get(
         let sent = written(&body);
         let answer = upstream.exchange("TransactGetItems", sent, None).await.map(Answer::from);
         let answer = answer.map_err(|error| refused(&error))?;
-        if is_late(&actions) {
+        if is_late(&actions) && !have_same_terms(asked, &actions, deadline).await? {
             return Ok(Attempt::Again);
         }
         if !answer.is_success() {
@@ -188,7 +188,7 @@ pub(crate) async fn get(
         Ok(Attempt::Answered(answer.with_body(&members)))
     })
     .await?;
-    note_reads(managed_parts(upstream, body), &answer).await;
+    note_reads(managed_parts(upstream, asked), &answer).await;
     Ok(answer)
 }
 
@@ -350,6 +350,23 @@ fn is_late(actions: &Actions<'_>) -> bool {
         let terms = action.terms.as_ref();
         terms.is_some_and(|(_, terms)| !terms.lease.is_live(action.table.requests().now()))
     })
+}
+
+/// Whether the gets of a transaction stand on now what they stood on when it was sent: what comes late counts then (protocol:
+/// "Lease").
+async fn have_same_terms(
+    asked: &Members,
+    actions: &Actions<'_>,
+    deadline: Deadline,
+) -> Result<bool, Refusal> {
+    let key = |at: usize| key_in(asked["TransactItems"].get(at)?.get("Get")?.as_object()?, "Key");
+    let keys = actions.iter().map(|(at, action)| (action.table, key(*at)));
+    let now = terms_of_keys(keys.collect(), Among::Transaction, deadline).await?;
+    let then = actions.values().map(|action| action.terms.as_ref());
+    Ok(now.iter().zip(then).all(|(now, then)| match (now, then) {
+        (Some((_, now)), Some((_, then))) => now.agree_with(then),
+        (now, then) => now.is_none() && then.is_none(),
+    }))
 }
 
 /// Refuses to answer what DynamoDB has carried out on a key that was not understood.

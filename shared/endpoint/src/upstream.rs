@@ -43,6 +43,9 @@ const BEYOND_HOLD: Duration = Duration::from_secs(2);
 /// For how long DynamoDB is asked again that answers with faults, or not at all.
 const FAULTY_TIME: Duration = Duration::from_secs(1);
 
+/// For how long a read of one item is tried that is throttled: SDKs try it again themselves.
+const THROTTLED_READ: Duration = Duration::from_millis(250);
+
 /// For how long a batch or a transaction is tried.
 const LONG_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -100,14 +103,18 @@ impl Upstream {
 
     /// The managed table of this name, or of this ARN.
     pub(crate) fn table(&self, name: &str) -> Result<Option<&ManagedTable>, Refusal> {
-        let name = name.rsplit_once(":table/").map_or(name, |(_, name)| name);
-        if let Some(table) = self.tables.iter().find(|table| table.metadata_table() == name) {
+        let (place, name) =
+            name.rsplit_once(":table/").map_or((None, name), |(place, name)| (Some(place), name));
+        let mut tables =
+            self.tables.iter().filter(|table| place.is_none_or(|place| table.is_of(place)));
+        if let Some(table) = tables.clone().find(|table| table.metadata_table() == name) {
             return Err(Refusal::validation(format!(
-                "dynashard: the table {name} holds the metadata of {}, and nobody else writes or reads it here",
+                "dynashard: the table {name} holds the metadata of {}, and nobody else writes or reads it here: \
+                 commands of dynashard ask DynamoDB itself, without AWS_ENDPOINT_URL_DYNAMODB",
                 table.name()
             )));
         }
-        Ok(self.tables.iter().find(|table| table.name() == name))
+        Ok(tables.find(|table| table.name() == name))
     }
 
     /// Sends a call as it came.
@@ -171,6 +178,12 @@ impl Upstream {
 /// The time by which a call on this table is answered.
 pub(crate) fn deadline(table: &ManagedTable) -> Deadline {
     Deadline::after(table.requests().now(), TIMEOUT).if_faulty(FAULTY_TIME)
+}
+
+/// The time by which a read of one item is answered.
+pub(crate) fn read_deadline(table: &ManagedTable) -> Deadline {
+    let throttled = Deadline::after(table.requests().now(), THROTTLED_READ);
+    deadline(table).if_throttled(throttled)
 }
 
 /// The time by which a batch or a transaction is.

@@ -138,7 +138,7 @@ impl Advice {
             shards: now.shards,
             placement: placement.as_str(),
             reasons,
-            settings: if is_sharded { settings(placement, workload, most) } else { Vec::new() }
+            settings: settings(placement, workload, most, is_sharded)
                 .into_iter()
                 .chain(warm(table))
                 .collect(),
@@ -279,11 +279,16 @@ fn of_mode(later: &Stage) -> String {
     }
 }
 
-fn settings(placement: Placement, workload: &Workload, shards: u32) -> Vec<Setting> {
+fn settings(
+    placement: Placement,
+    workload: &Workload,
+    shards: u32,
+    is_sharded: bool,
+) -> Vec<Setting> {
     /// From here on most shards are idle most of the time.
     const PEAKED: f64 = 4.0;
     let mut settings = Vec::new();
-    if placement != Placement::default() {
+    if is_sharded && placement != Placement::default() {
         settings.push(Setting { parameter: "Placement", value: placement.to_string() });
     }
     // Twice what is planned, so that a plan that was too low is no limit.
@@ -291,7 +296,7 @@ fn settings(placement: Placement, workload: &Workload, shards: u32) -> Vec<Setti
     if most > Settings::default().max_shards.get() {
         settings.push(Setting { parameter: "MaxShards", value: most.to_string() });
     }
-    if workload.queries_per_second > 0.0 && workload.peak_ratio >= PEAKED {
+    if is_sharded && workload.queries_per_second > 0.0 && workload.peak_ratio >= PEAKED {
         settings.push(Setting { parameter: "ShrinkMode", value: "dry-run".to_owned() });
     }
     settings

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dynashard_aws_operator::{Caller, Operator, PinnedError, RawClient, StackTables};
-use dynashard_core::{ScalingPolicy, Settings, StackPolicy};
+use dynashard_core::{ScalingPolicy, Settings, StackPolicy, StackTold};
 use dynashard_endpoint::{Access, ManagedTable, Server, Service, ServiceOptions, User};
 use tokio::net::TcpListener;
 
@@ -128,8 +128,11 @@ impl Endpoint {
     /// What cannot be listened on, a table that cannot be looked at, and what must not be.
     pub async fn open(args: &ServeArgs, say: Say) -> Result<Self, Failure> {
         let access = access(args)?;
-        let listener = bind(args.address, Some(args.port)).await?;
+        // Whoever runs it learns at once that the port is taken. A client that asks before there is an answer is refused the connection
+        // by then: on one that waits for it SDKs would wait as well.
+        drop(bind(args.address, Some(args.port)).await?);
         let service = Arc::new(connect(args, say).await?);
+        let listener = bind(args.address, Some(args.port)).await?;
         Ok(Self { server: Server::start(Arc::clone(&service), listener, access)?, service })
     }
 
@@ -200,8 +203,9 @@ async fn connect(args: &ServeArgs, say: Say) -> Result<Service, Failure> {
     let mut tables = Vec::new();
     for (main, metadata) in &args.tables {
         let found = Box::pin(until_pinned(&operator, main, metadata.as_deref(), say)).await;
-        let StackTables { metadata_table, settings, policy } =
+        let StackTables { metadata_table, place, settings, policy } =
             found.map_err(|why| format!("the table {main}: {why}"))?;
+        let lease_term = settings.lease_term;
         if policy.is_none() && args.growth == Growth::Decide {
             say(&format!(
                 "the stack of {main} has not told by what it decides, so its alarm alone begins growth: its ScaleFunction \
@@ -211,13 +215,16 @@ async fn connect(args: &ServeArgs, say: Say) -> Result<Service, Failure> {
         let directory = {
             let (operator, growth) = (operator.clone(), args.growth);
             let (main, metadata) = (main.clone(), metadata_table.clone());
-            move |policy| {
-                let settings = with_growth(settings.clone(), policy, growth);
+            move |told: &StackTold| {
+                let settings = Settings { lease_term: told.lease_term, ..settings.clone() };
+                let settings = with_growth(settings, told.policy.clone(), growth);
                 operator.directory(&main, &metadata, settings)
             }
         };
-        let table = ManagedTable::new(&operator, main, &metadata_table, directory(policy.clone()));
-        tables.push(table.following(policy, move |policy| directory(Some(policy))));
+        let told = StackTold { policy, lease_term };
+        let table = ManagedTable::new(&operator, main, &metadata_table, directory(&told));
+        let table = table.of_place(place);
+        tables.push(table.following(told, directory));
     }
     let options = ServiceOptions { hold: Duration::from_secs(args.hold_secs) };
     Ok(Service::new(RawClient::new(&operator, &url), tables, options))

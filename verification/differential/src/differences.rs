@@ -243,7 +243,7 @@ pub const DIFFERENCES: &[Difference] = &[
         name: "unknown fates",
         what: "A write of unknown fate is 500, and one that had no lease any more is 503",
         when: "always",
-        what_to_do: "SDKs repeat",
+        what_to_do: "SDKs repeat: give updates that are not to count twice, such as `ADD`, a condition",
         settings: &Setting::ALL,
         permits: None,
     },

@@ -76,7 +76,7 @@ pub enum Subject {
 pub fn limit_against(mutation: Mutation) -> Limit {
     Limit::States(match mutation {
         // They take 14 and 15 steps of three clients and the mover to show.
-        Mutation::RemoveMarkersWhileMoving | Mutation::DrainGivesWayUnchecked => 8_000_000,
+        Mutation::RemoveMarkersWhileMoving | Mutation::DrainGivesWayUnchecked => 10_000_000,
         _ => 3_000_000,
     })
 }

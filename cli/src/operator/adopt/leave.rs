@@ -8,7 +8,8 @@ use dynashard_aws::DynamoRecordStore;
 use dynashard_aws_operator::{ScanPage, Stack, Stripped, owner, release, strip};
 use dynashard_core::ports::{CollectionCatalog, ReadRecords, StoreError};
 use dynashard_core::{
-    Attributes, Code, CollectionMetadata, Error, Phase, Pinned, Settings, TableSchema, item_bytes,
+    Attributes, Code, CollectionMetadata, Error, Phase, Pinned, ScalingMode, Settings, TableSchema,
+    item_bytes,
 };
 use dynashard_keys::{PartitionKey, Separator, ShardCount};
 use futures_util::stream::{self, StreamExt, TryStreamExt};
@@ -49,6 +50,15 @@ pub(super) async fn run(args: &AdoptArgs, output: &mut Output) -> Result<ExitCod
     // Nothing is pinned if nobody has ever written through the application.
     let pinned = directory.pinned().read(deadline(&directory)).await?;
     let schema = agreed(table, described, *separator, pinned.as_ref())?;
+    let owner = patiently(async || owner(operator, table, &schema).await).await?;
+    let is_of_this_table = owner.as_ref().filter(|owner| owner.is_of_this_table);
+    if let Some(other) = is_of_this_table.filter(|owner| owner.metadata_table != *metadata_table) {
+        let other = &other.metadata_table;
+        let why = format!(
+            "the table {table} belongs to the stack with the metadata table {other}, not {metadata_table}; nothing was looked at or changed"
+        );
+        return Err(Failure::connection(why));
+    }
 
     let store = operator.records(metadata_table, &schema);
     let flags = flags_of(args, metadata_table, schema.separator);
@@ -56,7 +66,10 @@ pub(super) async fn run(args: &AdoptArgs, output: &mut Output) -> Result<ExitCod
     // A collection that grows during the scan is found only by who looks at the collections later: at rest
     // with one shard by then, it has its items where they belong.
     let mut checks = vec![collections(&store, &flags, output).await?];
-    checks.extend(stack.map(scaling));
+    if let Some(stack) = stack {
+        let policy = directory.pinned().policy(deadline(&directory)).await?;
+        checks.push(scaling(stack, policy.map(|policy| policy.scaling.mode)));
+    }
     checks.extend(leftovers.checks(table, &flags));
     let mut removed = None;
     if args.leave.remove_attributes {
@@ -65,7 +78,6 @@ pub(super) async fn run(args: &AdoptArgs, output: &mut Output) -> Result<ExitCod
             checks.push(Check::problem("removal", seen));
         } else {
             let removal = remove(&found, &schema, output).await?;
-            let owner = patiently(async || owner(operator, table, &schema).await).await?;
             if let Some(owner) = owner {
                 patiently(async || release(operator, table, &schema, &owner).await).await?;
             }
@@ -121,9 +133,10 @@ fn agreed(
 }
 
 /// Whether the stack leaves the collections as they are.
-fn scaling(stack: &Stack) -> Check {
+fn scaling(stack: &Stack, told: Option<ScalingMode>) -> Check {
     const CHECK: &str = "scaling";
-    match stack.parameters.get("ScalingMode").map(String::as_str) {
+    let mode = stack.parameters.get("ScalingMode").map(String::as_str);
+    match mode.or(told.map(ScalingMode::as_str)) {
         Some("off") => Check::ok(CHECK, "nothing grows: ScalingMode is off"),
         mode => {
             let mode = mode.unwrap_or("missing");

@@ -556,8 +556,9 @@ pub(super) fn environments(lease_term: Duration, write: Option<&str>, read: Opti
         format!("with LeaseSecs={lease_secs} the directory serves {serves} environments at once");
     // A reservation of 0 bounds nothing.
     let reserved = |count: Option<&str>| count.and_then(|count| count.parse::<u32>().ok());
-    let there = [write, read].into_iter().filter_map(reserved).map(u128::from).sum::<u128>();
-    if there == 0 {
+    let reserved = [write, read].map(|count| reserved(count).unwrap_or_default());
+    let there = reserved.into_iter().map(u128::from).sum::<u128>();
+    if reserved.contains(&0) && there <= serves {
         let seen = format!("{seen}; Lambda lets an account have 1,000 if nobody asked for more");
         return Check::ok(CHECK, seen);
     }

@@ -142,11 +142,16 @@ impl StateFile {
         })?;
         match lock.try_lock() {
             Ok(()) => {}
+            // Some file systems have no locks.
+            Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Unsupported => {}
             Err(TryLockError::WouldBlock) => {
                 return Err(failed(path, "is in use: another import of the same input is running"));
             }
             Err(TryLockError::Error(error)) => {
-                return Err(failed(path, &format!("cannot be locked: {error}")));
+                return Err(failed(
+                    path,
+                    &format!("cannot be locked: {error}; --state FILE names another place"),
+                ));
             }
         }
         let file = Self { path: path.to_owned(), _lock: lock };

@@ -21,7 +21,7 @@ pub(super) fn print(plan: &Plan, output: &mut Output) {
     }
     if advice.verdict == Verdict::Shard {
         output.text(format!(
-            "  Before the load comes: dynashard scale --stack-name NAME --pk KEY --shards {}",
+            "  Before the load comes: dynashard scale --stack-name NAME --pk KEY --shards {} --create",
             advice.shards
         ));
     }

@@ -61,6 +61,7 @@ async fn deliver(pool: Arc<Pool>, event: Invocation, clock: SharedClock) {
     let policy = pool.function.events;
     let retries = usize::try_from(policy.max_retries).unwrap_or(usize::MAX);
     let mut retries = RETRY_DELAYS.iter().take(retries);
+    let is_too_old = || clock.now().duration_since(received).unwrap_or_default() >= policy.max_age;
     loop {
         let delay = match pool.invoke(event.clone()).await {
             Ok(completed) if !completed.failed => return,
@@ -69,10 +70,6 @@ async fn deliver(pool: Arc<Pool>, event: Invocation, clock: SharedClock) {
                 None => return give_up(&pool, &event, "its last attempt failed"),
             },
             Err(InvokeError::Throttled) => {
-                let age = clock.now().duration_since(received).unwrap_or_default();
-                if age >= policy.max_age {
-                    return give_up(&pool, &event, "it is too old");
-                }
                 let delay = backoff;
                 backoff = (backoff * 2).min(longest);
                 delay
@@ -81,7 +78,12 @@ async fn deliver(pool: Arc<Pool>, event: Invocation, clock: SharedClock) {
                 return give_up(&pool, &event, "the stack is shutting down");
             }
         };
-        clock.sleep(delay).await;
+        if !is_too_old() {
+            clock.sleep(delay).await;
+        }
+        if is_too_old() {
+            return give_up(&pool, &event, "it is too old");
+        }
     }
 }
 

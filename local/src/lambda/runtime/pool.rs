@@ -124,12 +124,17 @@ impl Pool {
         }
         tokio::select! {
             completed = &mut completed => return completed,
-            () = self.clock.sleep(MAX_WAIT) => {}
+            () = self.clock.sleep(self.max_wait()) => {}
         }
         if self.withdraw(&request_id) {
             return Err(InvokeError::Throttled);
         }
         completed.await
+    }
+
+    /// How long an invocation waits for a free environment: not at all where the template reserves their number.
+    fn max_wait(&self) -> Duration {
+        if self.function.reserved_concurrency.is_some() { Duration::ZERO } else { MAX_WAIT }
     }
 
     /// An invocation of its own, with this payload.
@@ -315,8 +320,8 @@ enum Patience {
 /// started.
 const RETURN_GRACE: Duration = Duration::from_millis(20);
 
-/// How long an invocation waits for a free environment. Lambda refuses at once, but starts up to a
-/// thousand.
+/// How long an invocation waits for a free environment. Lambda refuses at once, but starts up to a thousand where none are
+/// reserved.
 const MAX_WAIT: Duration = Duration::from_secs(10);
 
 #[derive(Debug, Default)]

@@ -1,7 +1,10 @@
 //! What a stack decides by that is not pinned.
 
+use std::time::Duration;
+
 use dynashard_keys::{Placement, ShardCount};
 
+use crate::model::directory_item::DirectoryItem;
 use crate::model::grow_keys::GrowKeys;
 use crate::model::policy::{PartitionLimits, ScalingPolicy};
 use crate::model::settings::Settings;
@@ -35,5 +38,23 @@ impl StackPolicy {
     pub fn applied_to(self, settings: Settings) -> Settings {
         let Self { placement, max_shards, grow_keys, scaling, partition } = self;
         Settings { placement, max_shards, grow_keys, scaling, partition, ..settings }
+    }
+}
+
+/// What the directory item tells whoever works on a stack's tables without the variables of its functions, and goes on for longer
+/// than the settings of the stack last.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StackTold {
+    /// What it decides by, if a function has told.
+    pub policy: Option<StackPolicy>,
+    /// T: the newest that is accepted.
+    pub lease_term: Duration,
+}
+
+impl StackTold {
+    /// What this item tells. `None` while nothing is pinned.
+    pub(crate) fn of(item: &DirectoryItem) -> Option<Self> {
+        let lease_term = item.pinned.as_ref()?.lease_term.newest();
+        Some(Self { policy: item.policy.clone(), lease_term })
     }
 }

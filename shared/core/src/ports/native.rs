@@ -22,6 +22,14 @@ pub struct NativeTerms {
     pub is_moving: bool,
 }
 
+impl NativeTerms {
+    /// Whether these terms are those, under whichever lease: nothing has changed between them that a read can tell.
+    pub fn agree_with(&self, others: &Self) -> bool {
+        let own = (&self.partition, self.generation, self.is_moving);
+        own == (&others.partition, others.generation, others.is_moving)
+    }
+}
+
 /// What a write adds to its client's own condition, and the version that it gives its item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NativeGuard {

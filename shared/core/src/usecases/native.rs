@@ -9,7 +9,7 @@ use crate::model::error::Error;
 use crate::model::index_shards::IndexShards;
 use crate::model::lease::{Deadline, Lease, Moment};
 use crate::model::schema::TableSchema;
-use crate::model::stack_policy::StackPolicy;
+use crate::model::stack_policy::StackTold;
 use crate::model::version::Version;
 use crate::ports::{CollectionCatalog, ListPage, NativeGot, NativeRead, NativeTerms, NativeWrite};
 use crate::usecases::directory::Directory;
@@ -55,10 +55,9 @@ impl NativeRequests {
         &self.directory.settings().schema
     }
 
-    /// What the stack decides by, if it has told that this is something else than `policy`.
-    pub fn other_policy(&self, policy: Option<&StackPolicy>) -> Option<StackPolicy> {
-        let item = self.directory.lease().last()?;
-        item.policy.as_ref().filter(|told| Some(*told) != policy).cloned()
+    /// What the stack has told last, whether these requests may go by it or not.
+    pub fn told(&self) -> Option<StackTold> {
+        self.directory.lease().told()
     }
 
     /// The time, for deadlines and leases.

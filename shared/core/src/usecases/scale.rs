@@ -112,7 +112,7 @@ impl Scaler {
         deadline: Deadline,
     ) -> Result<CollectionMetadata, Error> {
         let placement = placement.unwrap_or(self.directory.settings().placement);
-        let count = self.allowed(placement, requested)?;
+        let count = self.allowed(placement, requested, ShardCount::ONE)?;
         let mut attempts = self.directory.attempts(deadline);
         loop {
             let known = self.directory.read_now(partition, deadline).await?;
@@ -254,7 +254,7 @@ impl Scaler {
     ) -> Result<RequestOutcome, Error> {
         let known = self.directory.read_now(partition, deadline).await?;
         let metadata = &known.metadata;
-        let target = self.allowed(metadata.placement, requested)?;
+        let target = self.allowed(metadata.placement, requested, metadata.widest())?;
         let extent = &self.resolved(metadata, extent, target, deadline).await?;
         let merges = *extent == Extent::Whole && !metadata.epochs.is_one();
         if target == metadata.number_of_shards && metadata.phase == Phase::Stable && !merges {
@@ -433,9 +433,15 @@ impl Scaler {
         })
     }
 
-    fn allowed(&self, placement: Placement, requested: ShardCount) -> Result<ShardCount, Error> {
+    /// The count that is asked for, of a collection that `has` so many shards: the stack may have allowed more once.
+    fn allowed(
+        &self,
+        placement: Placement,
+        requested: ShardCount,
+        has: ShardCount,
+    ) -> Result<ShardCount, Error> {
         let count = placement.round(requested);
-        let max = self.directory.settings().max_shards;
+        let max = self.directory.settings().max_shards.max(has);
         if count > max {
             return Err(Error::new(
                 Code::BadShardCount,

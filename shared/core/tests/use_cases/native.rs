@@ -640,17 +640,24 @@ fn a_write_of_unknown_fate_is_not_sent_again_and_not_looked_for() {
         Native::new(&world, Does::Set("more"), Asks::Nothing).after(lost).run();
     assert_eq!(code(told), Code::OutcomeUnknown);
     assert_eq!((sent.len(), requests), (1, of(0, 0, 0, 0)));
-    // One that was answered behind its lease is in doubt as well, and one that was refused then begins again.
+    // One that was answered behind its lease counts if nothing has changed, and is in doubt otherwise. One that was refused then
+    // begins again.
     let late = |world: &World| {
         world.clock.advance(LEASE);
         Ok(())
     };
     let (told, sent, _) =
         Native::new(&world, Does::Put("new"), Asks::Nothing).after(|| late(&world)).run();
-    assert_eq!((code(told), sent.len()), (Code::OutcomeUnknown, 1));
+    assert_eq!((told.map(|(is_done, _)| is_done), sent.len()), (Ok(true), 1));
     let (told, sent, _) =
         Native::new(&world, Does::Put("new"), Asks::Absent).after(|| late(&world)).run();
     assert_eq!((told, sent.len()), (Ok((false, Some("new".to_owned()))), 2));
+    let changed = || {
+        world.lay_out(3, 1, Placement::Xxh64);
+        late(&world)
+    };
+    let (told, sent, _) = Native::new(&world, Does::Put("new"), Asks::Nothing).after(changed).run();
+    assert_eq!((code(told), sent.len()), (Code::OutcomeUnknown, 1));
 }
 
 /// A lease by which nothing can be dated never counts, and the processor had nothing else to do.

@@ -400,13 +400,24 @@ fn a_write_that_is_not_answered_is_unknown_and_never_repeated() {
 
 /// Invariant I6.
 #[test]
-fn a_write_that_is_answered_after_its_lease_is_unknown_and_never_repeated() {
-    let world = World::new();
-    world.lay_out(1, 1, Placement::Xxh64);
-    world.place("a", 1, 1);
-    world.store.script(Operation::Write, [Fault::after(world.passing(LEASE))]);
-    assert_eq!(delete_code(&world, &world.writer(), NONE), Code::OutcomeUnknown);
-    assert_eq!(world.store.attempts(Operation::Write), 1);
+fn a_write_that_is_answered_after_its_lease_counts_if_nothing_has_changed_and_is_never_repeated() {
+    for has_changed in [false, true] {
+        let world = World::new();
+        world.lay_out(1, 1, Placement::Xxh64);
+        world.place("a", 1, 1);
+        let (passing, memory) = (world.passing(LEASE), world.memory.clone());
+        let answered = move || {
+            passing();
+            if has_changed {
+                memory.place_metadata(metadata(2, 4, Placement::Xxh64));
+            }
+        };
+        world.store.script(Operation::Write, [Fault::after(answered)]);
+        let deleted = block_on(world.writer().delete(&key("a"), NONE, world.deadline()));
+        let expected = has_changed.then_some(Code::OutcomeUnknown);
+        assert_eq!(deleted.err().map(|error| error.code()), expected);
+        assert_eq!(world.store.attempts(Operation::Write), 1);
+    }
 
     // A refusal has no effect, so it leaves no doubt whenever it comes.
     let world = World::new();

@@ -86,7 +86,7 @@ async fn a_throttled_write_is_held_and_counted_by_its_table() {
     let stack = Stack::start().await;
     let throttled = json!({
         "__type": "com.amazonaws.dynamodb.v20120810#ThrottlingException",
-        "ThrottlingReasons": [{ "reason": "TableWriteKeyRangeThroughputExceeded" }],
+        "throttlingReasons": [{ "reason": "TableWriteKeyRangeThroughputExceeded" }],
     });
     let upstream = Canned::start([Reply::new(400, throttled), Reply::new(200, json!({}))]).await;
     let server = serve(Arc::new(stack.in_front_of(&upstream.url)), Access::ThisMachine).await;
@@ -112,7 +112,7 @@ async fn regression_a_throttled_transaction_was_not_decided_on() {
     let stack = Stack::start().await;
     let throttled = json!({
         "__type": "com.amazonaws.dynamodb.v20120810#ThrottlingException",
-        "ThrottlingReasons": [{ "reason": "TableWriteMaxOnDemandThroughputExceeded" }],
+        "throttlingReasons": [{ "reason": "TableWriteMaxOnDemandThroughputExceeded" }],
     });
     let upstream = Canned::start([Reply::new(400, throttled)]).await;
     let server = serve(Arc::new(stack.in_front_of(&upstream.url)), Access::ThisMachine).await;

@@ -19,7 +19,8 @@ use dynashard_aws::ServerClock;
 use dynashard_aws_operator::{Operator, RawClient};
 use dynashard_core::ports::RecordStore;
 use dynashard_core::{
-    CollectionMetadata, Deadline, Extent, KeyHash, Scaler, Settings, StackPolicy, TableSchema,
+    CollectionMetadata, Deadline, Directory, Extent, KeyHash, Scaler, Settings, StackPolicy,
+    StackTold, TableSchema,
 };
 use dynashard_endpoint::{Call, ManagedTable, Service, ServiceOptions};
 use dynashard_keys::{PartitionKey, ShardCount, SortKeyType};
@@ -122,6 +123,13 @@ impl Stack {
         service(&self.operator, url, &self.settings)
     }
 
+    /// Such an endpoint, of tables whose ARNs begin so.
+    pub(crate) fn in_front_of_place(&self, url: &str, place: &str) -> Service {
+        let table = table(&self.operator, MAIN, METADATA, &self.settings);
+        let table = table.of_place(Some(place.to_owned()));
+        Service::new(RawClient::new(&self.operator, url), vec![table], ServiceOptions::default())
+    }
+
     /// Such an endpoint that manages another table as well, with leases of this term.
     pub(crate) async fn in_front_of_two(&self, url: &str, lease_term: Duration) -> Service {
         const OTHER_METADATA: &str = "metadata-of-other";
@@ -134,17 +142,26 @@ impl Stack {
     }
 
     /// An endpoint that follows what the stack decides by, and the policies that it has gone over to.
-    pub(crate) fn following(&self) -> (Service, Arc<Mutex<Vec<StackPolicy>>>) {
-        let followed = Arc::<Mutex<Vec<StackPolicy>>>::default();
+    pub(crate) fn following(&self) -> (Service, Arc<Mutex<Vec<StackTold>>>) {
+        let followed = Arc::<Mutex<Vec<StackTold>>>::default();
         let (operator, settings) = (self.operator.clone(), self.settings.clone());
-        let policies = Arc::clone(&followed);
+        let all = Arc::clone(&followed);
         let table = table(&self.operator, MAIN, METADATA, &self.settings);
-        let table = table.following(None, move |policy| {
-            policies.lock().push(policy.clone());
-            operator.directory(MAIN, METADATA, policy.applied_to(settings.clone()))
+        let told = StackTold { policy: None, lease_term: settings.lease_term };
+        let table = table.following(told, move |told| {
+            all.lock().push(told.clone());
+            let settings = Settings { lease_term: told.lease_term, ..settings.clone() };
+            let policy = told.policy.clone().unwrap_or_else(|| StackPolicy::of(&settings));
+            operator.directory(MAIN, METADATA, policy.applied_to(settings))
         });
         let client = RawClient::new(&self.operator, self.database.url());
         (Service::new(client, vec![table], ServiceOptions::default()), followed)
+    }
+
+    /// What an operator knows of the table, with leases of this term.
+    pub(crate) fn operator(&self, lease_term: Duration) -> Directory {
+        let settings = Settings { lease_term, ..self.settings.clone() };
+        self.operator.directory(MAIN, METADATA, settings)
     }
 
     /// Has the stack tell that it gives no collection more shards than these.

@@ -40,6 +40,8 @@ enum Next {
     StartOver,
     /// Reads the metadata, whatever the directory says, and begins anew.
     Refresh,
+    /// Reads what its lease has ended on again, and returns if that is unchanged. Otherwise the outcome is unknown.
+    Confirm(Outcome),
     /// Returns.
     Return(Outcome),
     /// Returns that the outcome is unknown.
@@ -143,6 +145,15 @@ impl ItemModel {
                     client.running = Some(Running { operation, call, step, request });
                     return;
                 }
+                Next::Confirm(outcome) => {
+                    let acted_on = state.clients[at].lease.revision;
+                    state.clients[at].lease = state.read_directory();
+                    if state.clients[at].lease.revision == acted_on {
+                        Next::Return(outcome)
+                    } else {
+                        Next::Unknown
+                    }
+                }
                 Next::Return(outcome) => {
                     let part = operation.is_part().then(|| state.history.call(operation));
                     state.returns(at, call.or(part), outcome);
@@ -214,7 +225,7 @@ impl ItemModel {
                 Answer::ConditionFailed { .. } | Answer::Marker if expired => Next::StartOver,
                 Answer::ConditionFailed { .. } => Next::Return(Outcome::Refused),
                 Answer::Marker => self.remove_marker(layout),
-                _ if expired => Next::Unknown,
+                _ if expired => Next::Confirm(Outcome::Done),
                 _ => Next::Return(Outcome::Done),
             };
         }

@@ -12,6 +12,7 @@ use crate::model::error::{Code, Error};
 use crate::model::lease::{Deadline, Lease, Moment};
 use crate::model::pinned::Pinned;
 use crate::model::reshard::Waits;
+use crate::model::stack_policy::StackTold;
 use crate::ports::{Change, Dated, ReadRecords, StoreError};
 use crate::usecases::context::Context;
 use crate::usecases::directory::index_growth::SeenGrowth;
@@ -27,6 +28,8 @@ pub struct DirectoryLease {
     /// another one is pinned, or none any more, somebody has replaced the metadata table.
     compared: Mutex<Option<StackId>>,
     held: Mutex<Option<(Arc<DirectoryItem>, Lease)>>,
+    /// What the item has told last, whether this environment may act by it or not.
+    told: Mutex<Option<StackTold>>,
     /// Why nobody may act, and since when that is answered without another look.
     refusal: Mutex<Option<(Error, Moment)>>,
     /// Whoever reads the directory item holds it, so that concurrent operations share one read.
@@ -52,6 +55,7 @@ impl DirectoryLease {
             pins: false,
             compared: Mutex::default(),
             held: Mutex::default(),
+            told: Mutex::default(),
             refusal: Mutex::default(),
             turn: AsyncMutex::new(()),
             was_renewed_early: AtomicBool::new(false),
@@ -150,6 +154,11 @@ impl DirectoryLease {
         lock(&self.held).as_ref().map(|(item, _)| Arc::clone(item))
     }
 
+    /// What the stack has told last, although this environment may not act by it.
+    pub(crate) fn told(&self) -> Option<StackTold> {
+        lock(&self.told).clone()
+    }
+
     /// The directory item as it is now.
     pub(super) async fn read_now(
         &self,
@@ -172,6 +181,7 @@ impl DirectoryLease {
             let (item, lease): (DirectoryItem, _) =
                 attempts.make(read, "the directory could not be read in time").await?;
             if let Some(pinned) = &item.pinned {
+                *lock(&self.told) = pinned.check_format().ok().and_then(|()| StackTold::of(&item));
                 pinned.check(settings).inspect_err(|error| self.refuse_all(error))?;
             }
             if self.pins

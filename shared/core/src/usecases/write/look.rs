@@ -9,6 +9,7 @@ use crate::model::guard::Write;
 use crate::model::item::StoredItem;
 use crate::model::version::Version;
 use crate::ports::Consistency;
+use crate::usecases::directory::Known;
 use crate::usecases::retry::within;
 use crate::usecases::settle::{Settling, Unsettled};
 use crate::usecases::write::home::homes_of;
@@ -24,11 +25,11 @@ const LOOK_TIME: Duration = Duration::from_millis(300);
 pub(super) async fn send_put(
     operation: &mut Operation<'_>,
     write: &Write,
-    shard: ShardId,
+    (shard, known): (ShardId, &Known),
     version: Version,
 ) -> Result<Sent, Interrupted> {
     let answer_by = operation.deadline.earlier_by(LOOK_TIME);
-    match operation.send(write, shard, answer_by).await {
+    match operation.send(write, (shard, known), answer_by).await {
         Err(Interrupted::Failed(error)) if error.kind() == Kind::OutcomeUnknown => {
             if finds(operation, version, shard).await {
                 return Ok(Sent::Done);

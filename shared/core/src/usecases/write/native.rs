@@ -155,7 +155,7 @@ async fn try_native<W: NativeWrite>(
     let in_lease = answered.as_ref().is_ok_and(|(_, lease)| lease.is_live(now));
     let (answer, existing) = match answered.map(|(sent, _)| sent) {
         Ok(NativeSent::Done { answer, consumed_wcu }) => {
-            operation.was_done(consumed_wcu, in_lease)?;
+            operation.was_done(consumed_wcu, in_lease, &known).await?;
             return Ok(answer);
         }
         Ok(NativeSent::Invalid(answer)) => return Ok(answer),
@@ -254,7 +254,7 @@ async fn remove_marker(
     known: &Known,
 ) -> Result<(), Interrupted> {
     let write = operation.guarded(shard, Action::Delete, Expected::Marker, known);
-    match operation.send(&write, shard, operation.deadline).await {
+    match operation.send(&write, (shard, known), operation.deadline).await {
         // The client's own request is not sent yet, and this step may be repeated.
         Err(Interrupted::Failed(error)) if error.kind() == Kind::OutcomeUnknown => {
             Err(operation.begin_again_after(Error::new(Code::Unavailable, error.message())).await)
