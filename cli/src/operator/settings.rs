@@ -51,7 +51,7 @@ Functions and commands whose keys, separator or LeaseSecs differ from the pinned
 nothing. So LeaseSecs changes in steps, while clients read and write:
 
   1. Run `dynashard settings --stack-name NAME --set LeaseSecs=10`. From now on functions with the old value and
-     functions with the new one may act.
+     functions with the new one may act. Endpoints (`dynashard serve`) go over to the new one by themselves.
   2. Deploy the stack with LeaseSecs=10. The command sees it, accepts only the new value, and waits until nobody can
      act under the old one: twice the longer value and a little more.
 

@@ -6,7 +6,7 @@ use std::net::{Ipv4Addr, TcpListener, TcpStream};
 
 use super::{LocalStack, Ran, run, without_account};
 
-/// A CloudFormation that has one stack, `dynashard`, denies `forbidden`, refuses the time of requests
+/// A CloudFormation that has the stack `dynashard`, and `of-the-cdk` without parameters and with more resources than it tells, denies `forbidden`, refuses the time of requests
 /// for `late` and their signature for `mismatched`. It ends with the test's process.
 pub struct CloudFormation {
     pub url: String,
@@ -74,10 +74,10 @@ fn answer(stream: TcpStream, parameters: &[(&str, &str)]) -> std::io::Result<()>
     } else if has("StackName=mismatched") {
         let message = "The signature does not match.\n\nx-amz-security-token:secret-token";
         (403, error("SignatureDoesNotMatch", message))
-    } else if !has("StackName=dynashard") {
+    } else if !has("StackName=dynashard") && !has("StackName=of-the-cdk") {
         (400, error("ValidationError", "Stack with id absent does not exist"))
     } else if has("Action=DescribeStacks") {
-        (200, stacks(parameters))
+        (200, stacks((!has("StackName=of-the-cdk")).then_some(parameters)))
     } else {
         assert!(has("Action=DescribeStackResources"), "{body}");
         let resource = |id: &str| {
@@ -85,7 +85,9 @@ fn answer(stream: TcpStream, parameters: &[(&str, &str)]) -> std::io::Result<()>
                 "<member><LogicalResourceId>{id}</LogicalResourceId><PhysicalResourceId>{id}</PhysicalResourceId><ResourceType>AWS::DynamoDB::Table</ResourceType></member>"
             )
         };
-        let resources = ["MainTable", "MetadataTable"].map(resource).concat();
+        let told: &[_] =
+            if has("StackName=of-the-cdk") { &["Queue"] } else { &["MainTable", "MetadataTable"] };
+        let resources = told.iter().map(|id| resource(id)).collect::<String>();
         (
             200,
             format!(
@@ -107,7 +109,7 @@ fn error(code: &str, message: &str) -> String {
     )
 }
 
-fn stacks(set: &[(&str, &str)]) -> String {
+fn stacks(set: Option<&[(&str, &str)]>) -> String {
     let defaults = [
         ("Placement", "xxh64"),
         ("PartitionKeyName", "pk"),
@@ -129,16 +131,22 @@ fn stacks(set: &[(&str, &str)]) -> String {
         ("ScaleReservedConcurrency", "0"),
         ("RebalanceReservedConcurrency", "0"),
     ];
-    let values = defaults.into_iter().chain(set.iter().copied()).collect::<BTreeMap<_, _>>();
+    let values = set.map(|set| defaults.into_iter().chain(set.iter().copied()));
+    let values = values.into_iter().flatten().collect::<BTreeMap<_, _>>();
     let parameters = values.into_iter().map(|(name, value)| {
         format!("<member><ParameterKey>{name}</ParameterKey><ParameterValue>{value}</ParameterValue></member>")
     });
     let parameters = parameters.collect::<String>();
-    let outputs = [("ApiUrl", "https://example.com"), ("WritingRoleArns", WRITING_ROLE_ARNS)];
-    let outputs = outputs.map(|(name, value)| {
+    let outputs = [
+        ("ApiUrl", "https://example.com"),
+        ("WritingRoleArns", WRITING_ROLE_ARNS),
+        ("MetadataTableName", "MetadataTable"),
+    ];
+    let main_table = set.is_none().then_some(("MainTableName", "MainTable"));
+    let outputs = outputs.into_iter().chain(main_table).map(|(name, value)| {
         format!("<member><OutputKey>{name}</OutputKey><OutputValue>{value}</OutputValue></member>")
     });
-    let outputs = outputs.concat();
+    let outputs = outputs.collect::<String>();
     format!(
         "<DescribeStacksResponse xmlns=\"http://cloudformation.amazonaws.com/doc/2010-05-15/\"><DescribeStacksResult><Stacks><member><StackName>dynashard</StackName><StackStatus>UPDATE_COMPLETE</StackStatus><Parameters>{parameters}</Parameters><Outputs>{outputs}</Outputs></member></Stacks></DescribeStacksResult></DescribeStacksResponse>"
     )

@@ -492,6 +492,20 @@ async fn a_table_leaves_as_it_came() {
     let other =
         of_stack(&stack, &[("ExistingMainTable", "Orders")], &["--table", "MainTable", "--leave"]);
     assert_eq!((other.status, other.last()["code"].as_str()), (2, Some("connection_failed")));
+    // Whoever names the metadata of another stack would have looked at its collections, and taken this one's attributes away.
+    client
+        .create_table()
+        .table_name("MetadataOfAnother")
+        .key_schema(element("pk", KeyType::Hash))
+        .attribute_definitions(definition("pk", "S"))
+        .billing_mode(BillingMode::PayPerRequest)
+        .send()
+        .await
+        .expect("a table");
+    let of_another = ["--metadata-table", "MetadataOfAnother", "--json"];
+    let mistaken = adopt(&stack, &[&leave[..3], &of_another].concat());
+    let detail = mistaken.last()["detail"].to_string();
+    assert!(detail.contains("MetadataTable, not MetadataOfAnother"), "{mistaken:?}");
     let mismatched = adopt(&stack, &[&leave[..], &["--separator", "#"]].concat());
     assert_eq!(mismatched.last()["code"], "settings_mismatch", "{mismatched:?}");
     let of_name = named.events("collection")[0]["command"].to_string();

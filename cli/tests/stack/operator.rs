@@ -509,6 +509,33 @@ fn regression_work_on_this_machine_took_an_account() {
     }
 }
 
+/// Keys in the environment counted in place of the profile that was named, so that a command acted on another account.
+#[test]
+fn regression_a_profile_that_was_named_gave_way_to_keys_in_the_environment() {
+    let stack = LocalStack::start(&["--engine-only"]);
+    let cloudformation = CloudFormation::start(&[]);
+    let directory = tempfile::tempdir().expect("a directory");
+    let keys = directory.path().join("credentials");
+    let operator = "[prod]\naws_access_key_id = operator\naws_secret_access_key = secret\n";
+    std::fs::write(&keys, operator).expect("it writes");
+    for profile in [None, Some("prod")] {
+        let named = profile.map(|profile| ["--profile", profile]);
+        let settings = ["settings", "--stack-name", "dynashard"];
+        let args = settings.iter().copied().chain(named.into_iter().flatten()).collect::<Vec<_>>();
+        let mut command = without_account(&args);
+        command
+            .env("AWS_SHARED_CREDENTIALS_FILE", &keys)
+            .env("AWS_ENDPOINT_URL", &cloudformation.url)
+            .env("AWS_ENDPOINT_URL_DYNAMODB", &stack.dynamodb)
+            .env("AWS_ACCESS_KEY_ID", "stranger")
+            .env("AWS_SECRET_ACCESS_KEY", "secret")
+            .env("AWS_REGION", "eu-west-1");
+        let ran = run(command);
+        let is_refused = ran.stderr.contains("Missing Authentication Token");
+        assert_eq!(is_refused, profile.is_none(), "{profile:?}: {ran:?}");
+    }
+}
+
 /// The head of what a proxy is asked for, of a command whose environment names it.
 fn asked_of_a_proxy(words: &[&str], variables: &[(&str, &str)], name: &str) -> Option<Vec<String>> {
     let proxy = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
@@ -608,6 +635,10 @@ fn a_stack_is_found_by_its_name() {
         cloudformation.run(&stack, &["verify", "--all", "--json", "--stack-name", name])
     };
     let found = by_name("dynashard");
+    assert_eq!(found.status, 0, "{found:?}");
+    assert_eq!((&found.last()["collections"], &found.last()["items"]), (&json!(1), &json!(20)));
+    // One of the CDK was refused: it has no parameters, and more resources than CloudFormation tells at once.
+    let found = by_name("of-the-cdk");
     assert_eq!(found.status, 0, "{found:?}");
     assert_eq!((&found.last()["collections"], &found.last()["items"]), (&json!(1), &json!(20)));
     let absent = by_name("absent");

@@ -2,7 +2,10 @@
 //! programs have written.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
+use aws_sdk_dynamodb::config::Builder;
+use aws_sdk_dynamodb::config::timeout::TimeoutConfig;
 use aws_sdk_dynamodb::types::{AttributeValue as Sdk, ReturnConsumedCapacity};
 use dynashard_core::ports::StoreError;
 use dynashard_core::{Attributes, CellNumber};
@@ -38,6 +41,9 @@ pub struct ScanPage {
     pub consumed_rcu: f64,
 }
 
+/// How long a page may take: it has a megabyte, and several come side by side to an operator whose line may be slow.
+const PAGE_TIME: Duration = Duration::from_secs(30);
+
 impl ScanPage {
     /// `Scan`: one page of one segment of a table, eventually consistent unless `is_strong`. Takes the
     /// permission `dynamodb:Scan`. It is sent once.
@@ -50,6 +56,7 @@ impl ScanPage {
     ) -> Result<Self, StoreError> {
         let in_sdk = |number: u32| i32::try_from(number).unwrap_or(i32::MAX);
         let is_parallel = segment.of > 1;
+        let timeout = TimeoutConfig::builder().operation_attempt_timeout(PAGE_TIME).build();
         let answer = operator
             .client
             .scan()
@@ -59,6 +66,8 @@ impl ScanPage {
             .set_exclusive_start_key(after.map(|key| encode_attributes(key).collect()))
             .consistent_read(is_strong)
             .return_consumed_capacity(ReturnConsumedCapacity::Total)
+            .customize()
+            .config_override(Builder::default().timeout_config(timeout))
             .send()
             .await
             .map_err(|e| of_read(&e))?;

@@ -399,11 +399,13 @@ mod tests {
     fn regression_a_table_was_called_plain_while_its_stack_lets_it_grow() {
         let of = |mode: &str| {
             let parameters = [("ScalingMode".to_owned(), mode.to_owned())].into();
-            scaling(&Stack { parameters, ..Stack::default() }).status
+            scaling(&Stack { parameters, ..Stack::default() }, None).status
         };
         assert_eq!(of("off"), Status::Ok);
         assert_eq!((of("on"), of("observe")), (Status::Problem, Status::Problem));
-        assert_eq!(scaling(&Stack::default()).status, Status::Problem);
+        assert_eq!(scaling(&Stack::default(), None).status, Status::Problem);
+        // A stack of the CDK has no parameters, and tells its functions' settings.
+        assert_eq!(scaling(&Stack::default(), Some(ScalingMode::Off)).status, Status::Ok);
     }
 
     #[test]

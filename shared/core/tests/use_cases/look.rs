@@ -41,7 +41,7 @@ fn in_move() -> CollectionMetadata {
 #[test]
 fn regression_a_put_that_took_effect_was_reported_as_unknown() {
     // What came late counts since nothing has changed, and nobody has to look.
-    let answers: [(fn(&World) -> Fault, usize); 3] = [
+    let answers: [(fn(&World) -> Fault, u64); 3] = [
         (|_| Fault::ExecuteThen(outcome_unknown()), 1),
         (|_| Fault::ExecuteUnanswered, 1),
         (|world| Fault::after(world.passing(LEASE)), 0),

@@ -14,7 +14,9 @@ use dynashard_keys::{PartitionKey, Placement};
 use dynashard_testkit::{Fault, Operation, block_on};
 use futures_util::future::join_all;
 
-use crate::world::{LEASE, World, code, count, outcome_unknown, partition, sort, usual_settings};
+use crate::world::{
+    LEASE, World, code, count, metadata, outcome_unknown, partition, sort, usual_settings,
+};
 
 /// H in these tests.
 const LIFETIME: Duration = Duration::from_secs(20);
@@ -111,6 +113,19 @@ fn a_count_that_the_stack_does_not_allow_is_refused() {
             assert_eq!(world.memory.requests().total(), 0);
         }
     }
+}
+
+/// A stack was set to allow fewer shards than a collection had, and a change of it could not be turned round.
+#[test]
+fn regression_a_shrink_from_more_shards_than_are_allowed_could_not_be_turned_round() {
+    let world = World::with(Settings { max_shards: count(2), ..usual_settings() });
+    let phase = Phase::Move { from: count(4), to: count(1) };
+    world.memory.place_metadata(CollectionMetadata { phase, ..metadata(2, 1, Placement::Xxh64) });
+    let ask = |shards| {
+        block_on(world.scaler().request_count(&partition(), count(shards), world.deadline()))
+    };
+    assert_eq!(code(ask(8)), Code::BadShardCount);
+    assert_ne!(ask(4).err().map(|error| error.code()), Some(Code::BadShardCount));
 }
 
 #[test]

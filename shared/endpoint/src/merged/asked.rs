@@ -79,7 +79,11 @@ impl Asked {
             request.insert("ProjectionExpression".to_owned(), text.into());
         }
         put_placeholders(&mut request, own);
-        let start = body.get("ExclusiveStartKey").and_then(Value::as_object);
+        let start = match body.get("ExclusiveStartKey") {
+            None => None,
+            Some(Value::Object(start)) => Some(start),
+            Some(_) => return Err(not_understood("its ExclusiveStartKey is no key")),
+        };
         let names = Arc::new(names(table, &index, partition));
         Ok(Self {
             names,

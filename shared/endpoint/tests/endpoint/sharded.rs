@@ -415,6 +415,23 @@ async fn regression_a_limit_that_is_no_whole_number_was_an_internal_error() {
     stack.database.shutdown().await;
 }
 
+/// Once such a query was taken, one that begins at no key was read from its beginning.
+#[tokio::test]
+async fn regression_a_query_that_began_at_a_list_was_read_from_its_beginning() {
+    let mut stack = Stack::start().await;
+    pin(&stack).await;
+    let [_, first, ..] = &layouts()[..] else { panic!("there are layouts") };
+    stack.list(first).await;
+    stack.restart();
+    let mut query = json!({ "TableName": MAIN, "KeyConditionExpression": "pk = :p",
+                            "ExpressionAttributeValues": { ":p": { "S": first.partition.as_str() } } });
+    assert_eq!(stack.ask("Query", query.clone()).await.0, 200);
+    query["ExclusiveStartKey"] = json!([]);
+    let (status, answer) = stack.ask("Query", query).await;
+    assert_eq!(status, 400, "{answer}");
+    stack.database.shutdown().await;
+}
+
 #[tokio::test]
 async fn what_dynamodb_refuses_it_refuses_in_its_own_words() {
     let mut stack = Stack::start().await;
