@@ -188,6 +188,11 @@ impl ConnectArgs {
         self.caller.endpoint_url.as_ref().is_some_and(|url| url.starts_with("http://"))
     }
 
+    /// Whether a stack is named, which may tell its settings by what it has pinned alone.
+    pub(super) fn names_stack(&self) -> bool {
+        self.stack_name.is_some()
+    }
+
     /// `RequestLifetimeSecs` as the flag has it.
     pub(super) fn request_lifetime_secs(&self) -> Option<u64> {
         self.parameters.request_lifetime_secs
@@ -390,11 +395,11 @@ impl Connection {
         Ok(PinnedConnection(connection))
     }
 
-    /// Whether whoever writes by it pins the settings: a stack or the flags have named all that are pinned.
+    /// Whether whoever writes by it pins the settings: the parameters of a stack or the flags have named all that are pinned.
     pub(super) fn pins(&self) -> bool {
         let ParameterArgs { separator, lease_secs, request_lifetime_secs, .. } = self.flags;
         let times = lease_secs.zip(request_lifetime_secs);
-        self.stack_name.is_some() || (separator.is_some() && times.is_some())
+        self.place.stack.is_some() || (separator.is_some() && times.is_some())
     }
 }
 
@@ -418,11 +423,11 @@ impl PinnedConnection {
         let Place { operator, main_table: table, settings, .. } = &self.place;
         let mut settings = settings.clone();
         // Plain programs may write what the stack does not let grow.
-        let knows_grow_keys = self.stack_name.is_some() || self.flags.grow_keys.is_some();
+        let knows_grow_keys = self.place.stack.is_some() || self.flags.grow_keys.is_some();
         if !grows || !knows_grow_keys {
             settings.scaling = ScalingPolicy { mode: ScalingMode::Off, ..settings.scaling };
         }
-        if self.stack_name.is_none() {
+        if self.place.stack.is_none() {
             // No flag says it, and an item that expires is put in another way while items move.
             settings.ttl_attribute = match Inspector::of(operator).ttl_attribute(table).await {
                 Ok(attribute) => attribute,

@@ -90,7 +90,7 @@ pub(super) async fn forecast(
     }
     let settings = &connection.place.settings;
     let (from, to) = (metadata.number_of_shards, metadata.placement.round(requested));
-    if to > settings.max_shards {
+    if to > settings.max_shards.max(from) {
         let (placement, max) = (metadata.placement, settings.max_shards);
         let detail =
             format!("{requested} shards under {placement} make {to}; the stack allows {max}");

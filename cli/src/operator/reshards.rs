@@ -375,7 +375,7 @@ pub(super) struct ChangeJson<'a> {
 impl View {
     pub(super) async fn of(connection: &Connection) -> Self {
         let settings = &connection.place.settings;
-        let mover_wcu = connection.stack_name.is_some().then_some(settings.mover_wcu);
+        let mover_wcu = connection.place.stack.is_some().then_some(settings.mover_wcu);
         Self { waits: connection.waits().await, mover_wcu }
     }
 

@@ -184,7 +184,7 @@ fn headline(connection: &Connection, settings: Option<&Settings>) -> String {
         None => vec!["nothing is pinned yet".to_owned()],
     };
     // Flags need not say what the functions are set to.
-    if connection.stack_name.is_some() {
+    if connection.place.stack.is_some() {
         let of = &place.settings;
         says.push(format!("ScalingMode {}", of.scaling.mode.as_str()));
         says.push(format!("Placement {}", of.placement));

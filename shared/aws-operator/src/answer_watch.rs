@@ -1,6 +1,6 @@
 //! What a client sees of the one request that it has under way.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use aws_sdk_dynamodb::config::interceptors::{
     BeforeDeserializationInterceptorContextRef, BeforeTransmitInterceptorContextRef,
@@ -8,6 +8,7 @@ use aws_sdk_dynamodb::config::interceptors::{
 use aws_sdk_dynamodb::config::{ConfigBag, Intercept, RuntimeComponents};
 use aws_smithy_runtime_api::box_error::BoxError;
 use dynashard_aws::interceptors::date_secs;
+use parking_lot::Mutex;
 
 /// What is seen of a request and its answer beside what the SDK returns.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -25,11 +26,11 @@ pub(crate) struct AnswerWatch(Arc<Mutex<Witnessed>>);
 impl AnswerWatch {
     /// What was seen since the last time.
     pub(crate) fn take(&self) -> Witnessed {
-        std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut self.0.lock())
     }
 
     fn note(&self, note: impl FnOnce(&mut Witnessed)) {
-        note(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner));
+        note(&mut self.0.lock());
     }
 }
 

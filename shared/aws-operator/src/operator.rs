@@ -6,12 +6,16 @@ use std::sync::Arc;
 
 use aws_config::credential_process::CredentialProcessProvider;
 use aws_config::default_provider::region::DefaultRegionChain;
+use aws_config::ecs::EcsCredentialsProvider;
 use aws_config::environment::{
     EnvironmentVariableCredentialsProvider, EnvironmentVariableRegionProvider,
 };
+use aws_config::imds::credentials::ImdsCredentialsProvider;
 use aws_config::meta::credentials::CredentialsProviderChain;
 use aws_config::meta::region::RegionProviderChain;
-use aws_config::profile::{ProfileFileCredentialsProvider, ProfileFileRegionProvider, ProfileSet};
+use aws_config::profile::{
+    Profile, ProfileFileCredentialsProvider, ProfileFileRegionProvider, ProfileSet,
+};
 use aws_config::provider_config::ProviderConfig;
 use aws_config::{BehaviorVersion, SdkConfig};
 use aws_sdk_dynamodb::Client;
@@ -237,7 +241,19 @@ async fn remote(caller: &Caller) -> SdkConfig {
     match (&caller.profile, signed_in) {
         (Some(_), Some(signed_in)) => loader = loader.credentials_provider(signed_in),
         (Some(profile), None) => {
-            loader = loader.credentials_provider(of_profile(profile, caller.region.clone()).await);
+            let config = config_of(profile, caller.region.clone()).await;
+            // One without keys leaves it to the machine, as with the aws CLI.
+            loader = loader.credentials_provider(
+                CredentialsProviderChain::first_try("profile", of_profile(profile, &config))
+                    .or_else(
+                        "container",
+                        EcsCredentialsProvider::builder().configure(&config).build(),
+                    )
+                    .or_else(
+                        "machine",
+                        ImdsCredentialsProvider::builder().configure(&config).build(),
+                    ),
+            );
         }
         (None, Some(signed_in)) => {
             let environment = EnvironmentVariableCredentialsProvider::new();
@@ -251,17 +267,20 @@ async fn remote(caller: &Caller) -> SdkConfig {
     loader.load().await
 }
 
-/// The credentials of a profile that is named: as with the aws CLI, keys in the environment do not count then. What it refers to, such
-/// as a role, may take requests of its own.
-async fn of_profile(profile: &str, region: Option<String>) -> ProfileFileCredentialsProvider {
+/// The credentials of a profile that is named: as with the aws CLI, keys in the environment do not count then.
+fn of_profile(profile: &str, config: &ProviderConfig) -> ProfileFileCredentialsProvider {
+    ProfileFileCredentialsProvider::builder().configure(config).profile_name(profile).build()
+}
+
+/// How what a profile refers to, such as a role, is asked.
+async fn config_of(profile: &str, region: Option<String>) -> ProviderConfig {
     let region = match region {
         Some(region) => Some(Region::new(region)),
         None => DefaultRegionChain::builder().profile_name(profile).build().region().await,
     };
-    let config = ProviderConfig::without_region()
+    ProviderConfig::without_region()
         .with_region(region)
-        .with_http_client(http_client_by(ProxyConfig::from_env()));
-    ProfileFileCredentialsProvider::builder().configure(&config).profile_name(profile).build()
+        .with_http_client(http_client_by(ProxyConfig::from_env()))
 }
 
 /// The credentials of a profile that signs in, by SSO, `aws login` or a second factor: whoever signs in does so with the aws CLI, which
@@ -290,13 +309,16 @@ async fn profiles(selected: Option<String>) -> Option<ProfileSet> {
 
 /// Whether a profile signs in, or the one that it takes its role by.
 fn signs_in(profiles: &ProfileSet, name: &str) -> bool {
-    const SIGNS_IN: [&str; 4] = ["sso_session", "sso_start_url", "login_session", "mfa_serial"];
+    const SIGNS_IN: [&str; 3] = ["sso_session", "sso_start_url", "login_session"];
     let source = |name: &&str| profiles.get_profile(name)?.get("source_profile");
     let chain = std::iter::successors(Some(name), source);
     // As many as a circle may take.
     let mut chain =
         chain.take(profiles.profiles().count()).filter_map(|name| profiles.get_profile(name));
-    chain.any(|profile| SIGNS_IN.iter().any(|key| profile.get(key).is_some()))
+    // Of a profile that has keys of its own other programs ask for the second factor.
+    let asks =
+        |profile: &Profile| ["mfa_serial", "role_arn"].iter().all(|key| profile.get(key).is_some());
+    chain.any(|profile| SIGNS_IN.iter().any(|key| profile.get(key).is_some()) || asks(profile))
 }
 
 async fn local(caller: &Caller) -> SdkConfig {
@@ -309,7 +331,8 @@ async fn local(caller: &Caller) -> SdkConfig {
         .or_else(profile_region.build())
         .or_else(Region::from_static("local"));
     let credentials = if let Some(profile) = &caller.profile {
-        SharedCredentialsProvider::new(of_profile(profile, caller.region.clone()).await)
+        let config = config_of(profile, caller.region.clone()).await;
+        SharedCredentialsProvider::new(of_profile(profile, &config))
     } else {
         let environment = EnvironmentVariableCredentialsProvider::new();
         let made_up = || Credentials::new("local", "local", None, None, "local");

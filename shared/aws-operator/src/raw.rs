@@ -225,10 +225,9 @@ impl Operator {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::{Mutex, PoisonError};
-
     use aws_smithy_runtime_api::client::http::HttpConnectorFuture;
     use dynashard_core::ports::Clock;
+    use parking_lot::Mutex;
 
     use super::*;
 
@@ -243,7 +242,7 @@ mod tests {
     impl HttpConnector for Server {
         fn call(&self, request: HttpRequest) -> HttpConnectorFuture {
             let date = request.headers().get("x-amz-date").unwrap_or_default().to_owned();
-            self.dates.lock().unwrap_or_else(PoisonError::into_inner).push(date);
+            self.dates.lock().push(date);
             let status = self.status.try_into().expect("a status");
             HttpConnectorFuture::ready(Ok(HttpResponse::new(status, SdkBody::from(self.body))))
         }
@@ -262,7 +261,7 @@ mod tests {
         }
 
         fn dates(&self) -> Vec<String> {
-            self.dates.lock().unwrap_or_else(PoisonError::into_inner).clone()
+            self.dates.lock().clone()
         }
     }
 

@@ -1,6 +1,6 @@
 //! What reads consume.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use aws_sdk_dynamodb::config::interceptors::{
     BeforeSerializationInterceptorContextMut, FinalizerInterceptorContextRef,
@@ -14,6 +14,7 @@ use aws_sdk_dynamodb::operation::transact_get_items::{
 };
 use aws_sdk_dynamodb::types::{ConsumedCapacity, ReturnConsumedCapacity};
 use aws_smithy_runtime_api::box_error::BoxError;
+use parking_lot::Mutex;
 
 /// Counts the read units that the requests of a client consume, as DynamoDB reports them. Clones count
 /// together.
@@ -23,12 +24,12 @@ pub struct ReadMeter(Arc<Mutex<f64>>);
 impl ReadMeter {
     /// The read units that were consumed so far.
     pub fn consumed_rcu(&self) -> f64 {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.0.lock()
     }
 
     fn add(&self, consumed: &[ConsumedCapacity]) {
         let units = consumed.iter().filter_map(ConsumedCapacity::capacity_units).sum::<f64>();
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) += units;
+        *self.0.lock() += units;
     }
 }
 

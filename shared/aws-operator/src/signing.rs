@@ -1,9 +1,9 @@
 //! Signatures of requests that the SDK has no client for.
 
-use std::sync::{Arc, Mutex as StdMutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use async_lock::Mutex;
+use async_lock::Mutex as AsyncMutex;
 use aws_credential_types::provider::error::CredentialsError;
 use aws_credential_types::provider::future;
 use aws_sdk_dynamodb::config::{Credentials, ProvideCredentials, SharedCredentialsProvider};
@@ -11,6 +11,9 @@ use aws_sigv4::http_request::{SignableBody, SignableRequest, SigningSettings, si
 use aws_sigv4::sign::v4::SigningParams;
 use aws_smithy_runtime_api::client::identity::Identity;
 use dynashard_core::ports::Clock;
+use parking_lot::Mutex;
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
 
 use crate::operator::{ConnectError, Operator, credentials_from};
 use dynashard_aws::error::causes;
@@ -30,17 +33,17 @@ pub struct RequestSigner {
 #[derive(Debug)]
 pub(crate) struct Keys {
     provider: Option<SharedCredentialsProvider>,
-    held: StdMutex<Held>,
+    held: Mutex<Held>,
     /// Whoever asks for others holds it, so that a server of credentials is asked once.
-    renewal: Mutex<()>,
+    turn: AsyncMutex<()>,
 }
 
 #[derive(Debug, Default)]
 struct Held {
     /// The last ones, and when they were given, by the wall clock.
     keys: Option<(Credentials, Duration)>,
-    /// Why there were no others, and when.
-    failed: Option<(ConnectError, Duration)>,
+    /// Why there were no others, and when that was known.
+    failed: Option<(ConnectError, Instant)>,
 }
 
 /// What credentials that are held are good for.
@@ -140,7 +143,7 @@ impl RequestSigner {
 
 impl Keys {
     pub(crate) fn of(provider: Option<SharedCredentialsProvider>) -> Arc<Self> {
-        Arc::new(Self { provider, held: StdMutex::default(), renewal: Mutex::new(()) })
+        Arc::new(Self { provider, held: Mutex::default(), turn: AsyncMutex::new(()) })
     }
 
     /// Credentials that count for a while yet, at this time of the wall clock. Those that end soon are renewed beside whoever asks.
@@ -151,31 +154,40 @@ impl Keys {
         match self.standing(now) {
             Standing::Good(keys) => return Ok(keys),
             Standing::Ending(keys) => {
-                if self.failure(now).is_none() {
-                    let renewing = Arc::clone(self);
-                    tokio::spawn(async move {
-                        if let Some(_turn) = renewing.renewal.try_lock() {
-                            // What fails is tried again, and told once the old ones are over.
-                            let _ = renewing.renew(now).await;
-                        }
-                    });
+                if self.failure().is_none() {
+                    // What fails is tried again, and told once the old ones are over.
+                    drop(self.renewal(now));
                 }
                 return Ok(keys);
             }
             Standing::Over => {}
         }
-        let _turn = self.renewal.lock().await;
-        match self.standing(now) {
-            Standing::Good(keys) | Standing::Ending(keys) => Ok(keys),
-            Standing::Over => match self.failure(now) {
-                Some(failure) => Err(failure),
-                None => self.renew(now).await,
-            },
+        if let Some(failure) = self.failure() {
+            return Err(failure);
         }
+        let renewed = self.renewal(now).await;
+        renewed.unwrap_or_else(|ended| {
+            Err(ConnectError(format!("there are no AWS credentials: {ended}")))
+        })
+    }
+
+    /// A renewal that goes on whoever stops waiting for it, such as a request whose time is over: a person may be typing a code.
+    fn renewal(self: &Arc<Self>, now: Duration) -> JoinHandle<Result<Credentials, ConnectError>> {
+        let keys = Arc::clone(self);
+        tokio::spawn(async move {
+            let _turn = keys.turn.lock().await;
+            if let Standing::Good(given) = keys.standing(now) {
+                return Ok(given);
+            }
+            match keys.failure() {
+                Some(failure) => Err(failure),
+                None => keys.renew(now).await,
+            }
+        })
     }
 
     fn standing(&self, now: Duration) -> Standing {
-        let Some((keys, since)) = self.held().keys.clone() else { return Standing::Over };
+        let Some((keys, since)) = self.held.lock().keys.clone() else { return Standing::Over };
         let end = keys.expiry().and_then(|end| end.duration_since(UNIX_EPOCH).ok());
         match end {
             Some(end) if now + RENEWED_BEFORE < end => Standing::Good(keys),
@@ -188,10 +200,9 @@ impl Keys {
     }
 
     /// Why there were no credentials a moment ago.
-    fn failure(&self, now: Duration) -> Option<ConnectError> {
-        let failed = self.held().failed.clone();
-        let recent = failed.filter(|(_, at)| now.saturating_sub(*at) < FAILURE_TERM && *at <= now);
-        recent.map(|(why, _)| why)
+    fn failure(&self) -> Option<ConnectError> {
+        let failed = self.held.lock().failed.clone();
+        failed.filter(|(_, at)| at.elapsed() < FAILURE_TERM).map(|(why, _)| why)
     }
 
     async fn renew(&self, now: Duration) -> Result<Credentials, ConnectError> {
@@ -202,17 +213,12 @@ impl Keys {
                 "there are no AWS credentials: none were given within {secs} s"
             )))
         });
-        let mut held = self.held();
+        let mut held = self.held.lock();
         match &given {
             Ok(keys) => *held = Held { keys: Some((keys.clone(), now)), failed: None },
-            Err(why) => held.failed = Some((why.clone(), now)),
+            Err(why) => held.failed = Some((why.clone(), Instant::now())),
         }
         given
-    }
-
-    fn held(&self) -> MutexGuard<'_, Held> {
-        // Nothing panics while the lock is held.
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -300,7 +306,8 @@ mod tests {
             assert!(keys.current(NOW).await.is_err());
         }
         assert_eq!(provider.asked.load(Ordering::Relaxed), 1);
-        assert!(keys.current(NOW + FAILURE_TERM).await.is_err());
+        tokio::time::advance(FAILURE_TERM).await;
+        assert!(keys.current(NOW).await.is_err());
         assert_eq!(provider.asked.load(Ordering::Relaxed), 2);
     }
 }

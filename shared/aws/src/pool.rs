@@ -1,6 +1,5 @@
 //! The connections that requests are sent on.
 
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use aws_sdk_dynamodb::config::{ConfigBag, RuntimeComponents, SharedHttpClient};
@@ -15,6 +14,7 @@ use aws_smithy_runtime_api::client::http::{
 };
 use aws_smithy_runtime_api::client::orchestrator::HttpRequest;
 use aws_smithy_runtime_api::client::runtime_components::RuntimeComponentsBuilder;
+use parking_lot::Mutex;
 
 use crate::clock::Clocks;
 
@@ -110,7 +110,7 @@ impl<T: Clone, C: Fn() -> Clocks> Thawing<T, C> {
 
     fn current(&self) -> T {
         let now = (self.clocks)();
-        let mut pool = self.pool.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut pool = self.pool.lock();
         let frozen = now.frozen_since(pool.latest);
         pool.frozen += frozen;
         pool.latest = now;
@@ -239,13 +239,13 @@ mod tests {
 
     fn clocks_of(clocks: &Arc<Mutex<Clocks>>) -> impl Fn() -> Clocks + Send + Sync + 'static {
         let clocks = Arc::clone(clocks);
-        move || *clocks.lock().expect("the clocks")
+        move || *clocks.lock()
     }
 
     async fn freeze(clocks: &Mutex<Clocks>, http_client: SharedHttpClient) {
         let server = Server::start(http_client).await;
         let pass = |monotonic: u64, boot: u64, wall: u64| {
-            let mut clocks = clocks.lock().expect("the clocks");
+            let mut clocks = clocks.lock();
             clocks.monotonic += Duration::from_secs(monotonic);
             clocks.boot += Duration::from_secs(boot);
             clocks.wall += Duration::from_secs(wall);

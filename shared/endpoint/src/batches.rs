@@ -15,7 +15,7 @@ use crate::parameters;
 use crate::parts::note_batch;
 use crate::refusal::Refusal;
 use crate::table::ManagedTable;
-use crate::terms::terms_of_each_key;
+use crate::terms::{Untold, terms_of_each_key};
 use crate::upstream::{Upstream, long_deadline, refused, understood};
 use crate::value;
 
@@ -48,9 +48,6 @@ struct Reads {
 
 /// For how long what keeps an item from being moved is tried again before its key is left.
 const SETTLING: Duration = Duration::from_secs(2);
-
-/// How many pages of a megabyte a batch of reads may take (DynamoDB API: `BatchGetItem`).
-const BATCH_PAGES: usize = 16;
 
 /// `BatchWriteItem`. Writes of managed tables are sent one by one, since a batch can carry no condition.
 pub(crate) async fn write(
@@ -149,17 +146,15 @@ pub(crate) async fn get(
     // As long as a write of a batch that has to move its item first.
     let deadline = long_deadline(first).if_throttled(Deadline::after(now, SETTLING));
     let (body, found) = (&body, &found);
-    let keys = found.iter().filter_map(|(name, _)| tables_of(body)?.get(*name)?["Keys"].as_array());
-    let keys = keys.map(Vec::len).sum::<usize>();
-    let patience = deadline.remaining(now);
-    let _room =
-        &upstream.page_room().for_page(BATCH_PAGES, keys.div_ceil(BATCH_PAGES), patience).await?;
     attempts(first, deadline, || async move {
         let mut joined: Option<(Answer, Members)> = None;
         let (mut failed, mut is_any_read) = (None, false);
         let reads = batch_gets(body, found, deadline).await?;
         let Reads { requests, leases, is_understood, left, why_left } = reads;
         let asked = requests.clone();
+        let keys = requests.iter().map(|(_, request)| number_of_keys(request)).sum();
+        let patience = deadline.remaining(first.requests().now());
+        let _room = upstream.page_room().for_items(keys, patience).await?;
         for (generation, request) in requests {
             let keys = request.get("RequestItems").cloned().unwrap_or_default();
             let mut answer = sent(upstream, "BatchGetItem", request).await;
@@ -179,6 +174,7 @@ pub(crate) async fn get(
                 ));
             }
             let members = understood(&answer)?;
+            upstream.page_room().learn_of_answer(&answer.body, number_of_items(&members));
             let Some(members) = shown_items(body, found, (members, &keys), generation) else {
                 return Ok(Attempt::Again);
             };
@@ -274,12 +270,13 @@ async fn batch_gets(
             let mut key = key.clone();
             let (mut generation, mut is_moving) = (0, false);
             let terms = match terms.next().unwrap_or(Ok(None)) {
-                Err(why) if why.is_passing() => {
+                Ok(terms) => terms,
+                Err(Untold { refusal, is_passing: true }) => {
                     leave(&mut left, name, tables, key);
-                    why_left = Some(why);
+                    why_left = Some(refusal);
                     continue;
                 }
-                terms => terms?,
+                Err(untold) => return Err(untold.refusal),
             };
             is_understood &= terms.is_some();
             if let Some(((_, terms), key)) = terms.zip(key.as_object_mut()) {
@@ -321,6 +318,18 @@ fn leave(left: &mut Members, name: &str, tables: Option<&Members>, key: Value) {
     if let Some(keys) = entry.get_mut("Keys").and_then(Value::as_array_mut) {
         keys.push(key);
     }
+}
+
+/// How many keys a batch of reads asks for.
+fn number_of_keys(body: &Members) -> usize {
+    let tables = tables_of(body).into_iter().flatten();
+    tables.filter_map(|(_, of_table)| of_table["Keys"].as_array()).map(Vec::len).sum()
+}
+
+/// How many items it was answered.
+fn number_of_items(answer: &Members) -> usize {
+    let tables = answer.get("Responses").and_then(Value::as_object).into_iter().flatten();
+    tables.filter_map(|(_, items)| items.as_array()).map(Vec::len).sum()
 }
 
 fn tables_of(body: &Members) -> Option<&Members> {

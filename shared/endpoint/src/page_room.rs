@@ -1,4 +1,4 @@
-//! How much pages of several shards hold at once.
+//! How much pages of several shards, and batches of reads, hold at once.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -9,7 +9,7 @@ use tokio::time::timeout;
 use crate::evaluation::MAX_PAGE_BYTES;
 use crate::refusal::Refusal;
 
-/// What pages of several shards may hold at once: each reads from all of its shards what it returns of some, and nothing else bounds how
+/// What pages of several shards, and batches of reads, may hold at once: each reads from all of its shards what it returns of some, and nothing else bounds how
 /// many of them are read side by side.
 pub(crate) struct PageRoom {
     /// A permit for each kilobyte of items.
@@ -17,6 +17,9 @@ pub(crate) struct PageRoom {
     /// What an item of the last page took, on average.
     item_bytes: AtomicUsize,
 }
+
+/// What the answer to a batch has at most (DynamoDB API: `BatchGetItem`).
+const MAX_BATCH_BYTES: usize = 16 << 20;
 
 /// How many kilobytes of items they hold together, about.
 const MOST: u32 = 256 << 10;
@@ -32,12 +35,31 @@ impl PageRoom {
         each: usize,
         patience: Duration,
     ) -> Result<SemaphorePermit<'_>, Refusal> {
-        let kilobytes = expected(shards, each, self.item_bytes.load(Ordering::Relaxed)) >> 10;
+        self.acquire(expected(shards, each, self.item_bytes.load(Ordering::Relaxed)), patience)
+            .await
+    }
+
+    /// Waits for so long until so many items may be read by their keys.
+    pub(crate) async fn for_items(
+        &self,
+        items: usize,
+        patience: Duration,
+    ) -> Result<SemaphorePermit<'_>, Refusal> {
+        let bytes = items * self.item_bytes.load(Ordering::Relaxed);
+        self.acquire(bytes.min(MAX_BATCH_BYTES), patience).await
+    }
+
+    async fn acquire(
+        &self,
+        bytes: usize,
+        patience: Duration,
+    ) -> Result<SemaphorePermit<'_>, Refusal> {
+        let kilobytes = bytes >> 10;
         let kilobytes = u32::try_from(kilobytes).unwrap_or(u32::MAX).clamp(1, MOST);
         match timeout(patience, self.kilobytes.acquire_many(kilobytes)).await {
             Ok(permit) => Ok(permit.expect("it is never closed")),
             Err(_) => Err(Refusal::unavailable(
-                "dynashard: pages of many shards have taken all memory that there is for them; ask again",
+                "dynashard: pages and batches have taken all memory that there is for them; ask again",
             )),
         }
     }
@@ -45,6 +67,13 @@ impl PageRoom {
     /// How many items make a page, if they are as large as those of the last one.
     pub(crate) fn fitting(&self) -> usize {
         MAX_PAGE_BYTES / self.item_bytes.load(Ordering::Relaxed).max(1) + 1
+    }
+
+    /// Takes note of an answer that held so many items.
+    pub(crate) fn learn_of_answer(&self, body: &[u8], items: usize) {
+        if let Some(mean) = body.len().checked_div(items) {
+            self.learn(mean.max(1));
+        }
     }
 
     /// Takes note of what an item of a page has taken, on average.

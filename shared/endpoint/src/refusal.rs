@@ -94,9 +94,9 @@ impl Refusal {
         self.kind.rsplit_once('#').map_or(self.kind, |(_, name)| name)
     }
 
-    /// Whether nothing was executed, and asking again may help.
-    pub(crate) fn is_passing(&self) -> bool {
-        ["ServiceUnavailable", "ProvisionedThroughputExceededException"].contains(&self.name())
+    /// Whether nothing was executed, and sending it again may help.
+    pub(crate) fn is_unavailable(&self) -> bool {
+        self.status == 503
     }
 
     pub(crate) fn answer(&self) -> Answer {

@@ -1,6 +1,7 @@
 //! A managed table: where its collections lie, and what of an item is ours.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use dynashard_aws::attributes::{FORWARDED, GENERATION, VERSION};
 use dynashard_aws_operator::Operator;
@@ -39,6 +40,7 @@ struct Follows {
     told: Mutex<StackTold>,
     /// What is known of the table by other words: nothing yet.
     directory: Box<dyn Fn(&StackTold) -> Directory + Send + Sync>,
+    times: AtomicUsize,
 }
 
 /// What an item was before its own attributes were taken off.
@@ -80,7 +82,7 @@ impl ManagedTable {
         directory: impl Fn(&StackTold) -> Directory + Send + Sync + 'static,
     ) -> Self {
         let (told, directory) = (Mutex::new(told), Box::new(directory));
-        Self { follows: Some(Follows { told, directory }), ..self }
+        Self { follows: Some(Follows { told, directory, times: AtomicUsize::new(0) }), ..self }
     }
 
     /// This table, of the account and region where the ARNs of tables begin so: those of others are of other tables.
@@ -119,7 +121,7 @@ impl ManagedTable {
     /// Goes over to what the stack tells now, if that is another policy or another lease term. What is under way goes on by the old
     /// one.
     pub(crate) fn follow(&self) {
-        let Some(Follows { told: followed, directory }) = &self.follows else { return };
+        let Some(Follows { told: followed, directory, times }) = &self.follows else { return };
         let mut followed = followed.lock();
         let Some(told) = self.requests().told().filter(|told| *told != *followed) else { return };
         let next = NativeRequests::new(directory(&told));
@@ -129,10 +131,16 @@ impl ManagedTable {
         };
         *self.requests.write() = Arc::new(next);
         *followed = told;
+        times.fetch_add(1, Ordering::Relaxed);
         tracing::info!(
             table = self.name,
             "the stack has told another policy or lease term to go by"
         );
+    }
+
+    /// How often it has gone over to other words of its stack.
+    pub(crate) fn gone_over(&self) -> usize {
+        self.follows.as_ref().map_or(0, |follows| follows.times.load(Ordering::Relaxed))
     }
 
     /// The keys of the table.

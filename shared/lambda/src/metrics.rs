@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use dynashard_core::ports::Clock;
 use dynashard_core::{
     Code, CountChange, Decision, Diagnosis, Error, Hindrance, Moment, Outcome, Telemetry,
 };
 use dynashard_keys::PartitionKey;
+use parking_lot::Mutex;
 use serde_json::{Map, Value, json};
 
 /// The namespace of the metrics. Must be kept stable: alarms and dashboards name it.
@@ -329,7 +330,7 @@ impl Metrics {
             line.insert(metric.name.to_owned(), metric.value.clone());
         }
         let line = format!("{}\n", Value::Object(line));
-        let mut out = self.out.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut out = self.out.lock();
         // A request does not fail because the log is full or gone.
         let _ = out.write_all(line.as_bytes()).and_then(|()| out.flush());
     }

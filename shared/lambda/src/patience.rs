@@ -1,9 +1,9 @@
 //! How long an environment goes on trying what DynamoDB throttles.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use dynashard_core::Moment;
+use parking_lot::Mutex;
 
 /// For how long an environment goes on trying what DynamoDB throttles, in requests for single items: a
 /// retry budget, as in [Handling Overload](https://sre.google/sre-book/handling-overload/).
@@ -39,7 +39,7 @@ impl Patience {
 
     /// For how long the next request may be tried, from its first attempt on.
     pub fn left(&self, now: Moment) -> Duration {
-        let mut left = self.lock();
+        let mut left = self.0.lock();
         // The boot clock may stand while the environment is frozen.
         let boot = now.boot.saturating_sub(left.as_of.boot);
         let passed = boot.max(now.wall.saturating_sub(left.as_of.wall));
@@ -49,13 +49,8 @@ impl Patience {
 
     /// Takes note of so much of what was left that a request was tried for in vain.
     pub fn spend(&self, time: Duration) {
-        let mut left = self.lock();
+        let mut left = self.0.lock();
         left.time = left.time.saturating_sub(time);
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Left> {
-        // Nothing panics while the lock is held.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

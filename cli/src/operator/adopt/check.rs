@@ -12,6 +12,7 @@ use serde_json::Value;
 
 use super::super::Failure;
 use super::super::check::{self, Check, Totals};
+use super::super::connect::tells_settings;
 use super::super::files::replace;
 use super::super::output::{Activity, Output};
 use super::description::{self, Surroundings};
@@ -196,6 +197,9 @@ fn time_left_secs(items: u64, expected: u64, before: u64, elapsed_secs: u64) -> 
 fn roles(args: &AdoptArgs, stack: &Stack) -> Option<Vec<String>> {
     let functions = stack.outputs.get("WritingRoleArns")?;
     // Stacks of before there were endpoints have none.
+    if !tells_settings(stack) {
+        return None;
+    }
     let endpoints = stack.parameters.get("EndpointRoleArns").map_or("", String::as_str);
     let of_stack = functions.split(',').chain(endpoints.split(',')).filter(|arn| !arn.is_empty());
     let of_stack = of_stack.map(str::to_owned);

@@ -113,13 +113,15 @@ async fn examine(args: &DoctorArgs) -> Result<Report, Failure> {
     let stack = place.stack.as_ref();
     let value = |name: &str| stack.map(|s| s.parameters.get(name).map_or("", String::as_str));
     // What is pinned counts, and the parameters before that. Nobody knows what a stack has that was not named.
-    let pinned = if stack.is_some() { place.pinned().await } else { Ok(None) };
+    let is_named = args.connect.names_stack();
+    let pinned = if is_named { place.pinned().await } else { Ok(None) };
     let held = pinned.as_ref().ok().and_then(Option::as_ref);
     let lifetime = Lifetime {
-        secs: stack.map_or(args.connect.request_lifetime_secs(), |_| {
-            let configured = place.settings.request_lifetime;
-            Some(held.map_or(configured, |held| held.request_lifetime.accepted).as_secs())
-        }),
+        secs: match (held, stack) {
+            (Some(held), _) => Some(held.request_lifetime.accepted.as_secs()),
+            (None, Some(_)) => Some(place.settings.request_lifetime.as_secs()),
+            (None, None) => args.connect.request_lifetime_secs(),
+        },
         age_secs: held.map_or(0, |held| held.signature_age.as_secs()),
         is_refused: match stack {
             Some(stack) => {
@@ -181,7 +183,8 @@ async fn examine(args: &DoctorArgs) -> Result<Report, Failure> {
         .map(|function| value(&format!("{function}ReservedConcurrency")));
     checks.push(checks::concurrency(scale, rebalance));
     if pinned.as_ref().is_ok_and(|pinned| pinned.as_ref().is_none_or(Pinned::has_segments)) {
-        checks.push(checks::environments(place.settings.lease_term, write, read));
+        let lease_term = held.map_or(place.settings.lease_term, |held| held.lease_term.accepted);
+        checks.push(checks::environments(lease_term, write, read));
     }
     Ok(Report {
         recommended_request_lifetime_secs: measured.signature_window.window.request_lifetime_secs(),

@@ -132,9 +132,15 @@ impl Pool {
         completed.await
     }
 
-    /// How long an invocation waits for a free environment: not at all where the template reserves their number.
+    /// How long an invocation waits for a free environment: not at all where the template reserves their number, all of them are busy,
+    /// and none is being started.
     fn max_wait(&self) -> Duration {
-        if self.function.reserved_concurrency.is_some() { Duration::ZERO } else { MAX_WAIT }
+        let is_full = || {
+            let inner = self.inner.lock();
+            inner.soon_free(Patience::None) < inner.waiting.len()
+        };
+        let is_refused = self.function.reserved_concurrency.is_some() && is_full();
+        if is_refused { Duration::ZERO } else { MAX_WAIT }
     }
 
     /// An invocation of its own, with this payload.

@@ -364,7 +364,7 @@ codes! {
     GrantExhausted = "grant_exhausted", Conflict,
         "ask the operator: `KeysPerGrant` bounds the keys under [the pattern](#who-may-touch-which-keys) that \
          grants this one. Nothing was changed; keys that are listed can be scaled as before";
-    /// A write that timed out, or was answered after its lease.
+    /// A write that timed out, or was answered after its metadata had changed.
     OutcomeUnknown = "outcome_unknown", OutcomeUnknown,
         "the request may have been carried out, or may still be: read the item, or repeat the write under a \
          precondition; after a change of a shard count read `GET /collection`, and ask again if it does not show. \

@@ -16,7 +16,7 @@ pub struct NativeTerms {
     pub partition: PhysicalPartitionKey,
     /// No write happens to an item of a later generation, and no answer counts that shows one.
     pub generation: Generation,
-    /// Nothing is sent once it has run out, and no read counts that was answered after it.
+    /// Nothing is sent once it has run out, and no answer counts that came after it unless nothing has changed.
     pub lease: Lease,
     /// Whether items are being moved, so that only a strongly consistent read is sure to see what has come.
     pub is_moving: bool,

@@ -12,12 +12,12 @@
 use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use dynashard_keys::{ItemKey, PhysicalKey, SortKey};
 use lru::LruCache;
+use parking_lot::Mutex;
 
 use crate::decide::counter::{Borrow, borrow, choose, grown};
 use crate::model::counter::{Adjustment, Bounds, CellChange, CellNumber, Shape, first_cell};
@@ -109,12 +109,7 @@ impl Default for KnownCounters {
     }
 }
 
-impl KnownCounters {
-    fn lock(&self) -> MutexGuard<'_, LruCache<ItemKey, Known>> {
-        // Nothing panics while the lock is held.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
+impl KnownCounters {}
 
 /// Adds to a counter, and makes it where there is none.
 pub(crate) async fn add(
@@ -292,7 +287,7 @@ impl Counter<'_> {
         let Some(shape) = self.shape() else { return Ok(false) };
         let number = room_for(amount);
         let since = self.context.clock().now();
-        let adds = self.known.lock().get(self.key).map_or(0, |known| known.adds);
+        let adds = self.known.0.lock().get(self.key).map_or(0, |known| known.adds);
         let Some(seen) = self.rooms(shape, number).await? else {
             self.forget();
             return Ok(false);
@@ -305,7 +300,7 @@ impl Counter<'_> {
             }
             Borrow::TooLittle if self.settled_rooms(shape, number).await? == Some(seen) => {
                 let lack = Lack { number, room: rooms.iter().sum(), since };
-                let mut known = self.known.lock();
+                let mut known = self.known.0.lock();
                 let known = known.get_or_insert_mut(self.key.clone(), Known::default);
                 // What was given meanwhile may be taken by the next one.
                 if known.adds == adds {
@@ -409,7 +404,7 @@ impl Counter<'_> {
     async fn relieve(&self) {
         let now = self.context.clock().now();
         {
-            let mut known = self.known.lock();
+            let mut known = self.known.0.lock();
             let known = known.get_or_insert_mut(self.key.clone(), Known::default);
             if known.looked_at.is_some_and(|at| now.perhaps_since(at) < LOOK_AGAIN) {
                 return;
@@ -505,7 +500,7 @@ impl Counter<'_> {
     }
 
     fn shape(&self) -> Option<Shape> {
-        self.known.lock().get(self.key)?.shape
+        self.known.0.lock().get(self.key)?.shape
     }
 
     fn learn(&self, first: &StoredItem) -> Result<Shape, Error> {
@@ -515,12 +510,12 @@ impl Counter<'_> {
     }
 
     fn keep(&self, shape: Shape) {
-        let mut known = self.known.lock();
+        let mut known = self.known.0.lock();
         known.get_or_insert_mut(self.key.clone(), Known::default).shape = Some(shape);
     }
 
     fn forget(&self) {
-        if let Some(known) = self.known.lock().get_mut(self.key) {
+        if let Some(known) = self.known.0.lock().get_mut(self.key) {
             (known.shape, known.lacks) = (None, None);
         }
     }
@@ -528,7 +523,7 @@ impl Counter<'_> {
     /// Whether an add of this amount was refused a moment ago, or a smaller one.
     fn is_known_to_lack(&self, amount: i64) -> bool {
         let now = self.context.clock().now();
-        let lacks = self.known.lock().get(self.key).and_then(|known| known.lacks);
+        let lacks = self.known.0.lock().get(self.key).and_then(|known| known.lacks);
         lacks.is_some_and(|it| {
             it.number == room_for(amount)
                 && i128::from(amount).abs() > it.room
@@ -538,7 +533,7 @@ impl Counter<'_> {
 
     /// What one caller gives, another one of this environment may take at once.
     fn note_added(&self, amount: i64) {
-        let mut known = self.known.lock();
+        let mut known = self.known.0.lock();
         if let Some(known) = known.get_mut(self.key) {
             known.lacks = known.lacks.filter(|it| amount != 0 && it.number == room_for(amount));
             known.adds += 1;

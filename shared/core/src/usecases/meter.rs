@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeSet, VecDeque};
 use std::num::NonZeroUsize;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use dynashard_keys::{ItemKey, PartitionKey, SortKey};
 use lru::LruCache;
+use parking_lot::Mutex;
 use xxhash_rust::xxh64::Xxh64;
 
 use crate::decide::chance;
@@ -179,12 +179,12 @@ impl Meter {
 
     /// The time by DynamoDB's clock, as far as it is known.
     pub(crate) fn now(&self, now: Moment) -> Duration {
-        self.lock().corrected(now)
+        self.state.lock().corrected(now)
     }
 
     /// Takes note of an operation that comes in, unless it is one that was refused a moment ago.
     pub(crate) fn arrived(&self, incoming: Incoming<'_>, now: Moment) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let at = state.corrected(now);
         let hash = incoming.item.map(hash);
         if hash.and_then(|hash| state.refused.pop(&hash)).is_some_and(|until| now.boot <= until) {
@@ -221,7 +221,7 @@ impl Meter {
         Granted { operations, units }: Granted,
         now: Moment,
     ) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let at = state.corrected(now);
         let seen = state.seen(partition);
         let (usual, each) = (seen.usual_units_of(access), units / operations);
@@ -236,7 +236,7 @@ impl Meter {
 
     /// Takes note of a write that is refused, or is throttled and held, which another environment would have refused.
     pub(crate) fn held(&self, partition: &PartitionKey, now: Moment) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let at = state.corrected(now);
         let seen = state.seen(partition);
         let units = seen.usual_units[0].max(1.0);
@@ -246,7 +246,7 @@ impl Meter {
     /// Takes note of the write units that clients would have been granted instead of some that they were, had none of their writes
     /// been held.
     pub(crate) fn unhindered(&self, partition: &PartitionKey, units: f64, now: Moment) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let at = state.corrected(now);
         let kept = &mut state.seen(partition).unhindered;
         let measures = Measures { write_units: units, ..Measures::default() };
@@ -257,7 +257,7 @@ impl Meter {
 
     /// Takes note of a throttle.
     pub(crate) fn throttled(&self, partition: &PartitionKey, now: Moment) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let (at, seen) = (now.boot, state.seen(partition));
         let since = seen.throttled.filter(|(_, last)| *last + THROTTLED_FOR >= at);
         if since.is_none() {
@@ -270,12 +270,12 @@ impl Meter {
     /// Takes note of an operation that was answered as throttled. Its client may send it again, and demands
     /// no more by that.
     pub(crate) fn refused(&self, key: &ItemKey, now: Moment) {
-        self.lock().refused.put(hash(key), now.boot + RESENT_WITHIN);
+        self.state.lock().refused.put(hash(key), now.boot + RESENT_WITHIN);
     }
 
     /// Takes note of a write that was done, or answered as throttled.
     pub(crate) fn answered(&self, key: &ItemKey, is_throttled: bool, now: Moment) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let at = state.corrected(now);
         let hash = hash(key);
         if is_throttled {
@@ -299,7 +299,7 @@ impl Meter {
 
     /// The sort keys of some of the last writes to a collection, oldest first, whether they were done or throttled.
     pub(crate) fn written(&self, partition: &PartitionKey, now: Moment) -> Vec<SortKey> {
-        let state = self.lock();
+        let state = self.state.lock();
         let written = state.collections.peek(partition).map(|seen| &seen.written);
         let tell = |(at, _): &&(Moment, SortKey)| now.perhaps_since(*at) < KEYS_TELL;
         written.into_iter().flatten().filter(tell).map(|(_, sort)| sort.clone()).collect()
@@ -307,7 +307,7 @@ impl Meter {
 
     /// Has this environment decide on a collection when the last second is complete.
     pub(crate) fn decide_later(&self, partition: &PartitionKey, now: Moment) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let into = into_second(state.corrected(now));
         let wait = COMPLETE_AFTER.saturating_sub(into);
         state.seen(partition).decides_at = Some(now.boot + wait);
@@ -323,7 +323,7 @@ impl Meter {
         now: Moment,
         draw: u64,
     ) -> Option<Due> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let at = state.corrected(now);
         let seen = state.collections.get_mut(partition)?;
         let (since, last) = seen.throttled?;
@@ -417,7 +417,7 @@ impl Meter {
         now: Moment,
         draw: u64,
     ) -> Option<Addition> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let present = Bucket::of(Span::Minute, state.corrected(now));
         let seen = state.collections.get_mut(partition)?;
         let is_over = |bucket: &Bucket| *bucket < present;
@@ -454,7 +454,7 @@ impl Meter {
         answer: &Dated<Ledger>,
         now: Moment,
     ) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if let Some(server_secs) = answer.server_secs {
             let ahead = i64::try_from(server_secs)
                 .unwrap_or(i64::MAX)
@@ -499,11 +499,6 @@ impl Meter {
                 seen.expired_load = expired;
             }
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        // Nothing panics while the lock is held.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

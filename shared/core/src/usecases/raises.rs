@@ -2,10 +2,11 @@
 
 use std::collections::BTreeSet;
 use std::pin::pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use async_lock::OnceCell;
 use futures_util::future::{Either, select};
+use parking_lot::Mutex;
 
 use crate::model::segment::Group;
 use crate::ports::{Dated, StoreError};
@@ -58,28 +59,23 @@ impl Raises {
 
     /// The request that is to raise them.
     fn join(&self, groups: &[Group]) -> Arc<Raise> {
-        let mut open = lock(&self.open);
-        let taken = lock(&open.groups).len();
+        let mut open = self.open.lock();
+        let taken = open.groups.lock().len();
         if taken > 0 && taken + groups.len() > MOST {
             *open = Arc::default();
         }
-        lock(&open.groups).extend(groups);
+        open.groups.lock().extend(groups);
         Arc::clone(&open)
     }
 
     /// What a request raises that is about to be sent: nobody joins it any more.
     fn close(&self, raise: &Arc<Raise>) -> Vec<Group> {
-        let mut open = lock(&self.open);
+        let mut open = self.open.lock();
         if Arc::ptr_eq(&open, raise) {
             *open = Arc::default();
         }
-        lock(&raise.groups).iter().copied().collect()
+        raise.groups.lock().iter().copied().collect()
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Nothing panics while a lock is held.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
@@ -106,13 +102,13 @@ mod tests {
 
     impl Sent {
         async fn send(&self, groups: &[Group]) -> Answer {
-            lock(&self.requests).push(groups.to_vec());
+            self.requests.lock().push(groups.to_vec());
             drop(self.held.lock().await);
             ANSWER
         }
 
         fn requests(&self) -> Vec<Vec<Group>> {
-            lock(&self.requests).clone()
+            self.requests.lock().clone()
         }
     }
 

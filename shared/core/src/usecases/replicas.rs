@@ -1,8 +1,9 @@
 //! Spreads reads that need not be strong over the table and its read replicas, away from what throttles.
 
 use std::future::Future;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+
+use parking_lot::Mutex;
 
 use crate::decide::replicas::{THROTTLED, UNREADABLE, source};
 use crate::model::lease::Moment;
@@ -36,7 +37,7 @@ impl Replicas {
         let mut refused = Vec::new();
         loop {
             let draw = entropy.next_u64();
-            let at = source(&left(&self.lock(), clock.now()), draw);
+            let at = source(&left(&self.rests.lock(), clock.now()), draw);
             let replica = u32::try_from(at).ok().filter(|at| *at > 0).map(Replica::nth);
             let error = match request(replica).await {
                 Ok(answer) => return Ok((answer, replica)),
@@ -45,7 +46,7 @@ impl Replicas {
             let now = clock.now();
             match &error {
                 StoreError::Throttled(_) => {
-                    let mut rests = self.lock();
+                    let mut rests = self.rests.lock();
                     rest(&mut rests, at, (now, THROTTLED));
                     if left(&rests, now).iter().all(|left| !left.is_zero()) {
                         return Err(error);
@@ -53,12 +54,12 @@ impl Replicas {
                 }
                 // The index is not there, or not yet; or the role does not name it. The client hears nothing of that.
                 StoreError::Rejected(_) | StoreError::Misconfigured(_) if replica.is_some() => {
-                    rest(&mut self.lock(), at, (now, UNREADABLE));
+                    rest(&mut self.rests.lock(), at, (now, UNREADABLE));
                     refused.push(at);
                 }
                 // The table refuses it as well, so replicas were right to.
                 StoreError::Rejected(_) | StoreError::Misconfigured(_) => {
-                    let mut rests = self.lock();
+                    let mut rests = self.rests.lock();
                     for at in refused {
                         rest(&mut rests, at, (now, Duration::ZERO));
                     }
@@ -67,10 +68,6 @@ impl Replicas {
                 _ => return Err(error),
             }
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Vec<(Moment, Duration)>> {
-        self.rests.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

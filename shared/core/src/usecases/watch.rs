@@ -2,12 +2,13 @@
 
 use std::collections::HashSet;
 use std::num::NonZeroUsize;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use dynashard_keys::{PartitionKey, ShardId};
 use lru::LruCache;
+use parking_lot::Mutex;
 
 use crate::decide::epochs::at_most_doubled;
 use crate::decide::evidence::COMPLETE_AFTER;
@@ -451,7 +452,7 @@ impl Watch {
 
     /// Whether this was not told of the collection in its state, or of all collections, a moment ago.
     fn is_news(&self, of: Option<&CollectionMetadata>, what: String, now: Moment) -> bool {
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut told = self.told.lock();
         let key = (of.map(|seen| seen.partition.clone()), what);
         let now_rev = of.map_or(0, |seen| seen.rev);
         let last = told.get(&key);
@@ -465,7 +466,7 @@ impl Watch {
     /// The right to report a collection. `None` if another request of this environment has it: nobody
     /// waits for that.
     fn turn<'a>(&'a self, partition: &'a PartitionKey) -> Option<Reporting<'a>> {
-        let mut under_way = self.under_way.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut under_way = self.under_way.lock();
         if !under_way.insert(partition.clone()) {
             return None;
         }
@@ -498,7 +499,7 @@ struct Reporting<'a> {
 
 impl Drop for Reporting<'_> {
     fn drop(&mut self) {
-        let mut under_way = self.under_way.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut under_way = self.under_way.lock();
         under_way.remove(self.partition);
     }
 }

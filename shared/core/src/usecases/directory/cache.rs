@@ -1,12 +1,13 @@
 //! Metadata under leases: what may be believed without a request.
 
 use std::num::NonZeroUsize;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use dynashard_keys::{ItemKey, PartitionKey, Placement};
 use futures_util::lock::Mutex as AsyncMutex;
 use lru::LruCache;
+use parking_lot::Mutex;
 use xxhash_rust::xxh64::xxh64;
 
 use crate::model::directory_item::DirectoryItem;
@@ -188,7 +189,7 @@ impl Directory {
             return Ok(Known::cold(partition, self.settings(), lease));
         }
         let _turn = self.context.turn(self.stripes.of(partition), deadline).await?;
-        self.lock().pop(partition);
+        self.cache.lock().pop(partition);
         self.read_with_retries(partition, deadline).await
     }
 
@@ -233,7 +234,7 @@ impl Directory {
     /// Drops what is cached about a collection: an item has shown that it is out of date. It may have been
     /// enlisted since.
     pub fn forget(&self, partition: &PartitionKey) {
-        self.lock().pop(partition);
+        self.cache.lock().pop(partition);
         match self.lease.last() {
             Some(root) if root.groups().is_some() => self.segments.doubt(partition),
             Some(item) if item.lists(partition) => {}
@@ -248,7 +249,7 @@ impl Directory {
         // settings").
         let (item, lease) = self.lease.fresh(now)?;
         {
-            let mut cache = self.lock();
+            let mut cache = self.cache.lock();
             if let Some(held) = cache.get(partition) {
                 let known = held.under(&item, lease, now);
                 let known =
@@ -276,7 +277,7 @@ impl Directory {
             .and_then(|group| Some((group, before.count_of(group)?)));
         let known = Known { metadata: Arc::new(metadata), lease };
         let held = Held { known: known.clone(), read_under };
-        self.lock().put(known.metadata.partition.clone(), held);
+        self.cache.lock().put(known.metadata.partition.clone(), held);
         known
     }
 
@@ -319,11 +320,6 @@ impl Directory {
         let lease = lease_under(under, self, before, server_secs);
         let cold = || CollectionMetadata::cold(partition.clone(), self.settings().placement);
         Ok(self.keep(value.unwrap_or_else(cold), lease, root))
-    }
-
-    fn lock(&self) -> MutexGuard<'_, LruCache<PartitionKey, Held>> {
-        // Nothing panics while the lock is held, and the cache is sound in any case.
-        self.cache.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -1,11 +1,12 @@
 //! The directory item under a lease: what renews that is known of the segments, and what is pinned.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures_util::lock::Mutex as AsyncMutex;
+use parking_lot::Mutex;
 
 use crate::model::directory_item::{Counters, DirectoryItem};
 use crate::model::error::{Code, Error};
@@ -79,7 +80,7 @@ impl DirectoryLease {
     pub async fn renew_early(&self, deadline: Deadline) {
         let now = self.context.now();
         let is_due = |lease: &Lease| lease.is_fresh(now) && !lease.is_young(now);
-        if !lock(&self.held).as_ref().is_some_and(|(_, lease)| is_due(lease)) {
+        if !self.held.lock().as_ref().is_some_and(|(_, lease)| is_due(lease)) {
             return;
         }
         if let Some(_turn) = self.turn.try_lock()
@@ -118,7 +119,7 @@ impl DirectoryLease {
     /// changed, whoever changed it, and a machine whose clock is a day ahead bars no change for a day.
     pub(crate) fn epoch_secs(&self) -> u64 {
         let now = self.context.now();
-        let read = lock(&self.held).as_ref().map(|(_, lease)| lease.since());
+        let read = self.held.lock().as_ref().map(|(_, lease)| lease.since());
         let read = read.and_then(|since| Some((since.boot, since.server_secs?)));
         read.map_or(now.epoch_secs(), |(boot, secs)| secs + now.boot.saturating_sub(boot).as_secs())
     }
@@ -136,7 +137,7 @@ impl DirectoryLease {
         if let Some(fresh) = fresh() {
             return Ok(fresh);
         }
-        let refused = lock(&self.refusal).clone();
+        let refused = self.refusal.lock().clone();
         let now = self.context.now();
         match refused.filter(|(_, since)| now.perhaps_since(*since) < REFUSAL_TERM) {
             Some((error, _)) => Err(error),
@@ -146,17 +147,17 @@ impl DirectoryLease {
 
     /// What is held, if its lease lives.
     pub(super) fn fresh(&self, now: Moment) -> Option<(Arc<DirectoryItem>, Lease)> {
-        lock(&self.held).clone().filter(|(_, lease)| lease.is_fresh(now))
+        self.held.lock().clone().filter(|(_, lease)| lease.is_fresh(now))
     }
 
     /// The directory item as it was read last, whatever has become of its lease.
     pub(crate) fn last(&self) -> Option<Arc<DirectoryItem>> {
-        lock(&self.held).as_ref().map(|(item, _)| Arc::clone(item))
+        self.held.lock().as_ref().map(|(item, _)| Arc::clone(item))
     }
 
     /// What the stack has told last, although this environment may not act by it.
     pub(crate) fn told(&self) -> Option<StackTold> {
-        lock(&self.told).clone()
+        self.told.lock().clone()
     }
 
     /// The directory item as it is now.
@@ -181,7 +182,7 @@ impl DirectoryLease {
             let (item, lease): (DirectoryItem, _) =
                 attempts.make(read, "the directory could not be read in time").await?;
             if let Some(pinned) = &item.pinned {
-                *lock(&self.told) = pinned.check_format().ok().and_then(|()| StackTold::of(&item));
+                *self.told.lock() = pinned.check_format().ok().and_then(|()| StackTold::of(&item));
                 pinned.check(settings).inspect_err(|error| self.refuse_all(error))?;
             }
             if self.pins
@@ -202,7 +203,7 @@ impl DirectoryLease {
                 }
             }
             let own = StackId(item.pinned.as_ref().and_then(|pinned| pinned.stack_id.clone()));
-            let is_compared = lock(&self.compared).as_ref() == Some(&own);
+            let is_compared = self.compared.lock().as_ref() == Some(&own);
             if !is_compared {
                 // On the heap: every future that stands on this one would carry what is needed once.
                 let compared = compare_owner(&self.context, own.0.as_deref(), self.pins, deadline);
@@ -211,10 +212,10 @@ impl DirectoryLease {
                         self.refuse_all(error);
                     }
                 })?;
-                *lock(&self.compared) = Some(own);
+                *self.compared.lock() = Some(own);
             }
             let read = (Arc::new(item), lease);
-            let mut held = lock(&self.held);
+            let mut held = self.held.lock();
             // Two reads may be answered in another order than they were begun in.
             if held.as_ref().is_none_or(|(_, held)| held.since().boot <= read.1.since().boot) {
                 self.was_renewed_early.store(false, Ordering::Relaxed);
@@ -266,7 +267,7 @@ impl DirectoryLease {
     /// Answers everything so for a while: this environment may not act.
     fn refuse_all(&self, error: &Error) {
         self.drop();
-        *lock(&self.refusal) = Some((error.clone(), self.context.now()));
+        *self.refusal.lock() = Some((error.clone(), self.context.now()));
     }
 
     /// The lease, if the directory lists no collection.
@@ -281,11 +282,6 @@ impl DirectoryLease {
 
     /// Forgets what is held: the directory is read again before anything stands on it.
     pub(crate) fn drop(&self) {
-        *lock(&self.held) = None;
+        *self.held.lock() = None;
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Nothing panics while the lock is held.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,10 +1,10 @@
 //! Segments of the directory as they were read: which collections have metadata.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use dynashard_keys::PartitionKey;
 use futures_util::lock::Mutex as AsyncMutex;
+use parking_lot::Mutex;
 
 use crate::model::directory_item::DirectoryItem;
 use crate::model::error::Error;
@@ -62,7 +62,7 @@ impl Segments {
         let Some(groups) = root.groups() else {
             return if root.lists(partition) { Standing::Listed } else { Standing::Cold };
         };
-        let held = self.lock();
+        let held = self.held.lock();
         // Many stacks have no sharded key yet: the hash of a key need not be known there.
         if groups.is_empty() && held.is_empty() {
             return Standing::Cold;
@@ -113,14 +113,14 @@ impl Segments {
     /// Whether its segment can list the collection, as far as it is known.
     pub(super) fn have_room_for(&self, partition: &PartitionKey) -> bool {
         let hash = KeyHash::of(partition);
-        self.lock().get(&hash.segment()).is_none_or(|held| held.segment.has_room_for(hash))
+        self.held.lock().get(&hash.segment()).is_none_or(|held| held.segment.has_room_for(hash))
     }
 
     /// Has the segment of a collection be read again, unless it lists the collection.
     pub(super) fn doubt(&self, partition: &PartitionKey) {
         let hash = KeyHash::of(partition);
         let unread = Held { segment: Segment::default(), read_under: None };
-        let mut all = self.lock();
+        let mut all = self.held.lock();
         let held = all.entry(hash.segment()).or_insert(unread);
         if !held.segment.lists(hash) {
             held.read_under = None;
@@ -130,7 +130,7 @@ impl Segments {
     /// Whether its segment was seen to list a collection.
     pub(super) fn have_listed(&self, partition: &PartitionKey) -> bool {
         let hash = KeyHash::of(partition);
-        self.lock().get(&hash.segment()).is_some_and(|held| held.segment.lists(hash))
+        self.held.lock().get(&hash.segment()).is_some_and(|held| held.segment.lists(hash))
     }
 
     /// Held by whoever reads the segment.
@@ -151,12 +151,7 @@ impl Segments {
         let why = "a segment of the directory could not be read in time";
         let segment = self.context.attempts(deadline).make(read, why).await?.value;
         let read_under = Some(counter.unwrap_or_default());
-        self.lock().insert(of, Held { segment: segment.unwrap_or_default(), read_under });
+        self.held.lock().insert(of, Held { segment: segment.unwrap_or_default(), read_under });
         Ok(())
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<SegmentId, Held>> {
-        // Nothing panics while the lock is held.
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,7 +1,9 @@
 //! What is known of the indexes of a table.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
+
+use parking_lot::Mutex;
 
 use crate::model::index::SecondaryIndex;
 use crate::model::lease::Moment;
@@ -22,7 +24,7 @@ const TERM_OF_NONE: Duration = Duration::from_secs(5);
 impl KnownIndexes {
     /// The index of this name, if the indexes were described lately; the inner `None` where there is none.
     pub fn get(&self, name: &str, now: Moment) -> Option<Option<Arc<SecondaryIndex>>> {
-        let held = self.lock();
+        let held = self.0.lock();
         let (since, indexes) = held.as_ref()?;
         let index = indexes.iter().find(|index| index.name == name);
         let is_there = index.is_some_and(|index| index.is_active);
@@ -32,27 +34,23 @@ impl KnownIndexes {
 
     /// Whether they are to be described anew.
     pub fn are_due(&self, now: Moment) -> bool {
-        let held = self.lock();
+        let held = self.0.lock();
         held.as_ref().is_none_or(|(since, _)| now.perhaps_since(*since) >= TERM)
     }
 
     /// Whether one that was described is so.
     pub fn any(&self, is_so: impl Fn(&SecondaryIndex) -> bool) -> bool {
-        self.lock().iter().flat_map(|(_, indexes)| indexes).any(|index| is_so(index))
+        self.0.lock().iter().flat_map(|(_, indexes)| indexes).any(|index| is_so(index))
     }
 
     /// Takes in the indexes that DynamoDB has described at this moment.
     pub fn learn(&self, indexes: impl IntoIterator<Item = SecondaryIndex>, now: Moment) {
-        *self.lock() = Some((now, indexes.into_iter().map(Arc::new).collect()));
+        *self.0.lock() = Some((now, indexes.into_iter().map(Arc::new).collect()));
     }
 
     /// Has them be described anew: something has shown that they are others now.
     pub fn forget(&self) {
-        *self.lock() = None;
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Option<Described>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.0.lock() = None;
     }
 }
 

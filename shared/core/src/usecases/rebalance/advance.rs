@@ -1,6 +1,6 @@
 //! Takes one step of a change after another, as far as the time of a call goes.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use dynashard_keys::{PartitionKey, ShardId};
@@ -70,7 +70,7 @@ impl Rebalancer {
         let mut state = SliceState::new(worker, paces, place, now);
         let advance = Box::pin(self.steps(partition, until, &mut state, deadline)).await;
         let SliceState { moved: items_moved, reshard, paces, .. } = state;
-        self.keep_paces(partition, paces.into_inner().unwrap_or_else(PoisonError::into_inner));
+        self.keep_paces(partition, paces.into_inner());
         let reshard = reshard.map(|seen| ReshardSlice { items_moved, ..seen });
         Slice { advance, reshard }
     }
@@ -416,7 +416,7 @@ impl Rebalancer {
         now: ServerTime,
         deadline: Deadline,
     ) -> Result<Advance, Error> {
-        let goes_on = state.has_come_on || state.paces().has_begun();
+        let goes_on = state.has_come_on || state.paces.lock().has_begun();
         let lane = state.worker.lane;
         loop {
             let (Some(job), _) = self.directory.records().job(partition, deadline).await? else {

@@ -1,7 +1,8 @@
 //! What the moves of one collection may take of what those of all may.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+
+use parking_lot::Mutex;
 
 use crate::model::lease::{Deadline, Moment};
 use crate::model::reshard::Job;
@@ -41,7 +42,7 @@ impl Budget {
     /// How many changes run, about: those of the last look at the list, where it cannot be read.
     async fn running(&self, directory: &Directory, deadline: Deadline) -> u32 {
         let now = directory.now();
-        let last = *self.counted();
+        let last = *self.counted.lock();
         if let Some(last) = last.filter(|last| now.perhaps_since(last.at) < COUNTED_FOR) {
             return last.changes;
         }
@@ -53,14 +54,9 @@ impl Budget {
             changes = changes.saturating_add(listed);
             after = page.next;
             if after.is_none() {
-                *self.counted() = Some(Counted { changes, at: now });
+                *self.counted.lock() = Some(Counted { changes, at: now });
                 return changes;
             }
         }
-    }
-
-    fn counted(&self) -> MutexGuard<'_, Option<Counted>> {
-        // Nothing panics while the lock is held.
-        self.counted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

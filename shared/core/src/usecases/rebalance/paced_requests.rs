@@ -1,10 +1,10 @@
 //! Moves one item after another, or removes their markers, at a pace.
 
 use std::pin::pin;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use dynashard_keys::{PhysicalKey, ShardId, SortKey};
+use parking_lot::Mutex;
 
 use crate::decide::pace::{Paces, Units};
 use crate::model::error::{Code, Error};
@@ -47,12 +47,7 @@ pub(super) struct At<'a> {
     pub(super) deadline: Deadline,
 }
 
-impl At<'_> {
-    pub(super) fn paces(&self) -> MutexGuard<'_, Paces> {
-        // Nothing panics while the lock is held, and a pace is sound in any case.
-        self.paces.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
+impl At<'_> {}
 
 /// The requests that one item or one page takes: each waits for the mover's pace, and is made until the
 /// deadline if it is refused.
@@ -194,7 +189,7 @@ impl<'a> PacedRequests<'a> {
             let in_slice = self.at.deadline.remaining(now);
             let in_round = self.at.ends.saturating_sub(now.boot);
             let left = in_slice.min(in_round);
-            let wait = spend(&mut self.at.paces(), self.at.shard, units, now.boot, left);
+            let wait = spend(&mut self.at.paces.lock(), self.at.shard, units, now.boot, left);
             let Some(wait) = wait else {
                 if in_slice <= in_round {
                     return Err(Stopped::OutOfTime);
@@ -221,7 +216,7 @@ impl<'a> PacedRequests<'a> {
     async fn pause(&mut self, units: Units, error: StoreError) -> Result<(), Stopped> {
         if let StoreError::Throttled(_) = &error {
             let now = self.directory.now();
-            self.at.paces().throttled(self.at.shard, units, now.boot);
+            self.at.paces.lock().throttled(self.at.shard, units, now.boot);
         }
         // The next slice goes on, or the next round.
         self.attempts.pause(refusal(error)?).await.map_err(|_| Stopped::OutOfTime)?;

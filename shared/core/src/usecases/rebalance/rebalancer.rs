@@ -1,10 +1,11 @@
 //! The rebalancer, and what one call of it did.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use dynashard_keys::{PartitionKey, ShardId, SortKey};
+use parking_lot::Mutex;
 
 use crate::decide::pace::Paces;
 use crate::model::error::{Code, Error};
@@ -24,7 +25,7 @@ pub struct Rebalancer {
     /// What the last calls have spent, for the next ones: by the collection.
     paces: Mutex<BTreeMap<PartitionKey, Paces>>,
     /// Where the list of a sweep was cut off: the key behind which the next one begins.
-    list_position: Mutex<Option<String>>,
+    pub(super) list_position: Mutex<Option<String>>,
     pub(super) budget: Budget,
 }
 
@@ -93,26 +94,16 @@ impl Rebalancer {
 
     /// Takes up the pace at which this environment went through a collection last, if no other call has.
     pub(super) fn take_paces(&self, partition: &PartitionKey) -> Paces {
-        let paces = self.paces().remove(partition);
+        let paces = self.paces.lock().remove(partition);
         paces.unwrap_or_else(|| Paces::new(self.directory.now().boot))
     }
 
     /// Keeps it for the next call.
     pub(super) fn keep_paces(&self, partition: &PartitionKey, paces: Paces) {
         let now = self.directory.now().boot;
-        let mut all = self.paces();
+        let mut all = self.paces.lock();
         all.retain(|_, paces| paces.idle_for(now) < LONGEST_IDLE);
         all.extend(paces.kept().map(|paces| (partition.clone(), paces)));
-    }
-
-    fn paces(&self) -> MutexGuard<'_, BTreeMap<PartitionKey, Paces>> {
-        // Nothing panics while the lock is held.
-        self.paces.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(super) fn list_position(&self) -> MutexGuard<'_, Option<String>> {
-        // Nothing panics while the lock is held.
-        self.list_position.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

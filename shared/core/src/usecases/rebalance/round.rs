@@ -69,7 +69,7 @@ impl Mover<'_> {
         let began = self.directory.now();
         let noted = sources.iter().map(|source| (source.shard, source.wcu));
         let paces = &state.paces;
-        state.paces().take_up(noted, state.wcu_each, self.work.at_source(), began.boot);
+        state.paces.lock().take_up(noted, state.wcu_each, self.work.at_source(), began.boot);
         let until = deadline.earlier_by(RESERVE);
         let ends = began.boot + ROUND;
         let parts = sources.into_iter().map(|Source { shard, after, .. }| {
@@ -98,7 +98,8 @@ impl Mover<'_> {
         loop {
             let began = clock.now().boot;
             let left = at.ends.saturating_sub(clock.now().boot).as_secs_f64();
-            let affordable = items_for(at.paces().rate(shard) * left / self.work.least().at_source);
+            let affordable =
+                items_for(at.paces.lock().rate(shard) * left / self.work.least().at_source);
             // Where there was nothing to do there will be little.
             let size_now = if size > PAGE { size } else { size.min(affordable) };
             let page = match self.page(at, part.after.as_ref(), size_now).await {
@@ -212,7 +213,7 @@ impl Mover<'_> {
         state.share(self.directory.settings(), self.work, self.job, &[]);
         let shards = self.job.unmovable.keys().map(|(shard, _)| *shard).collect::<BTreeSet<_>>();
         let shards = shards.into_iter().map(|shard| (shard, None));
-        state.paces().take_up(shards, state.wcu_each, self.work.at_source(), began.boot);
+        state.paces.lock().take_up(shards, state.wcu_each, self.work.at_source(), began.boot);
         let (paces, until, ends) = (&state.paces, deadline.earlier_by(RESERVE), began.boot + ROUND);
         let attempts = self.job.unmovable.keys().map(|(shard, sort)| async move {
             let at = At { seen: self.seen, shard: *shard, paces, ends, deadline: until };

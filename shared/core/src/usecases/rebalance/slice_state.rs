@@ -1,11 +1,11 @@
 //! What one call of the rebalancer remembers: its shares of the scans, its paces, and the items that it could not move.
 
 use std::collections::BTreeSet;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_lock::{Semaphore, SemaphoreGuard};
 use dynashard_keys::{ShardId, SortKey};
+use parking_lot::Mutex;
 
 use crate::decide::pace::Paces;
 use crate::decide::turn::{Share, Worker};
@@ -125,11 +125,6 @@ impl<'a> SliceState<'a> {
         share
     }
 
-    pub(super) fn paces(&self) -> MutexGuard<'_, Paces> {
-        // Nothing panics while the lock is held, and a pace is sound in any case.
-        self.paces.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// The job with what a round has done, and the claims that go on. A part with more items that cannot be moved
     /// than the job has room for ends in front of the first of those.
     pub(super) fn with_parts(&mut self, job: &Job, parts: &mut [Part], now: Moment) -> Job {
@@ -165,7 +160,7 @@ impl<'a> SliceState<'a> {
                 next.note(*shard, after.clone(), span.clone());
             }
             if next.claims.get(shard).is_some_and(|claim| claim.worker == self.worker.id) {
-                next.renew(self.worker, *shard, whole(self.paces().rate(*shard)), now);
+                next.renew(self.worker, *shard, whole(self.paces.lock().rate(*shard)), now);
             }
         }
         next

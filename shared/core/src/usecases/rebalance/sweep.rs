@@ -70,7 +70,7 @@ impl Rebalancer {
         let now = self.directory.now();
         let deadline = deadline.min(Deadline::after(now, deadline.remaining(now) / 4));
         let mut list = Found::default();
-        let mut after = self.list_position().take();
+        let mut after = self.list_position.lock().take();
         loop {
             match self.directory.records().list(List::Resharding, after.as_deref(), deadline).await
             {
@@ -84,7 +84,7 @@ impl Rebalancer {
                 }
                 Err(error) => {
                     // A page that never comes must not keep the others from being listed.
-                    *self.list_position() = after.filter(|_| !list.partitions.is_empty());
+                    *self.list_position.lock() = after.filter(|_| !list.partitions.is_empty());
                     return Found { unlisted: Some(error), ..list };
                 }
             }

@@ -1,7 +1,8 @@
 //! How much more clients would ask for whose writes are held.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+
+use parking_lot::Mutex;
 
 /// What an environment has under way that holds what is throttled, for clients that wait for each answer before they ask again.
 ///
@@ -78,7 +79,7 @@ impl Held {
         let (begun, asked) =
             (self.begun.load(Ordering::Relaxed), self.asked.load(Ordering::Relaxed));
         let now = float(begun.saturating_sub(asked)) / float(WHOLE);
-        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut waiting = self.waiting.lock();
         *waiting += NEWEST * (now - *waiting);
         Some(times(float(clients), *waiting)).filter(|times| clients > 0 && *times > 1.0)
     }

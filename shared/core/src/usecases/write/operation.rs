@@ -2,11 +2,12 @@
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use dynashard_keys::{ItemKey, PhysicalKey, ShardId};
+use parking_lot::Mutex;
 
 use crate::model::error::{Code, Error};
 use crate::model::guard::{Action, Condition, Expected, Write};
@@ -234,7 +235,7 @@ impl<'a> SideWork<'a> {
                 && let Some(mut going_on) = self.take()
                 && going_on.as_mut().poll(context).is_pending()
             {
-                *self.lock() = Some(going_on);
+                *self.going_on.lock() = Some(going_on);
             }
             output
         })
@@ -242,14 +243,10 @@ impl<'a> SideWork<'a> {
     }
 
     fn unless_busy(&self, begin: impl FnOnce(IsActing) -> GoingOn<'a>) {
-        self.lock().get_or_insert_with(|| begin(Arc::clone(&self.is_acting)));
+        self.going_on.lock().get_or_insert_with(|| begin(Arc::clone(&self.is_acting)));
     }
 
     fn take(&self) -> Option<GoingOn<'a>> {
-        self.lock().take()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Option<GoingOn<'a>>> {
-        self.going_on.lock().unwrap_or_else(PoisonError::into_inner)
+        self.going_on.lock().take()
     }
 }

@@ -1,11 +1,11 @@
 //! How often one environment asks a shard that is full.
 
 use std::num::NonZeroUsize;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use dynashard_keys::PhysicalPartitionKey;
 use lru::LruCache;
+use parking_lot::Mutex;
 
 use crate::model::lease::Moment;
 
@@ -105,7 +105,7 @@ impl Pacing {
         alone: Duration,
         now: Moment,
     ) -> Paced {
-        let mut shards = self.lock();
+        let mut shards = self.shards.lock();
         let Some(rate) = shards.get_mut(shard) else { return Paced::In(Duration::ZERO) };
         if rate.is_forgotten(now) || rate.rev != rev() {
             shards.pop(shard);
@@ -127,12 +127,12 @@ impl Pacing {
 
     /// Whether a turn that was asked for then, on the boot clock, may still be taken: the shard has not refused its first write since.
     pub(super) fn holds(&self, shard: &PhysicalPartitionKey, asked: Duration) -> bool {
-        self.lock().peek(shard).is_none_or(|rate| rate.since < asked)
+        self.shards.lock().peek(shard).is_none_or(|rate| rate.since < asked)
     }
 
     /// Takes note that a write was granted.
     pub(super) fn granted(&self, shard: &PhysicalPartitionKey, now: Moment) {
-        if let Some(rate) = self.lock().get_mut(shard)
+        if let Some(rate) = self.shards.lock().get_mut(shard)
             && rate.held_back_at.is_some_and(|at| now.perhaps_since(at) < HELD_BACK)
         {
             rate.change(1.0, now);
@@ -156,7 +156,7 @@ impl Pacing {
             refused_at: now,
             held_back_at: None,
         };
-        let mut shards = self.lock();
+        let mut shards = self.shards.lock();
         let rate = shards.get_or_insert_mut_ref(shard, new);
         rate.refused_at = now;
         // The partition has saved up nothing either.
@@ -164,11 +164,6 @@ impl Pacing {
         if sent > rate.since {
             rate.change(-GRANTED, now);
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, LruCache<PhysicalPartitionKey, Rate>> {
-        // Nothing panics while the lock is held.
-        self.shards.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
