@@ -8,7 +8,7 @@ use dynashard_aws_operator::{Operator, RawClient};
 use dynashard_console::Console;
 use dynashard_core::ports::Consistency;
 use dynashard_core::{Code, Deadline, Reader};
-use dynashard_endpoint::{Access, ManagedTable, Server, Service, ServiceOptions};
+use dynashard_endpoint::{Access, ManagedTable, Server, Service, ServiceOptions, TableNames};
 use dynashard_keys::{ItemKey, PartitionKey, SortKey};
 use dynashard_local::{DynamoDb, DynamoDbOptions, Endpoints, Principals, Stack, StackOptions};
 use serde::Serialize;
@@ -120,7 +120,11 @@ pub(crate) async fn endpoint_of(stack: &Stack, listener: TcpListener) -> Result<
         let main = main_table(stack);
         // The functions of the stack have the settings that it pins, if it is first.
         let directory = operator.directory(main, METADATA_TABLE, settings).pinning();
-        ManagedTable::new(&operator, main, METADATA_TABLE, directory)
+        ManagedTable::new(
+            &operator,
+            TableNames { main, metadata: METADATA_TABLE, place: None },
+            directory,
+        )
     });
     let upstream = RawClient::new(&operator, dynamodb);
     let tables = tables.into_iter().collect();

@@ -13,7 +13,8 @@ use dynashard_core::TableSchema;
 use dynashard_keys::{RESERVED_PREFIX, Separator, SortKeyType};
 use thiserror::Error;
 
-use crate::operator::{ConnectError, Operator};
+use crate::credentials::ConnectError;
+use crate::operator::Operator;
 use dynashard_aws::capacity::{provisioned, units};
 use dynashard_aws::error::{causes, is_without_answer, service_error};
 

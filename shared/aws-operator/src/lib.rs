@@ -6,6 +6,7 @@
 
 mod answer_watch;
 mod client;
+mod credentials;
 mod index_shards;
 mod insights;
 mod inspection;
@@ -21,12 +22,13 @@ mod signing;
 mod stack;
 mod usage;
 
+pub use credentials::ConnectError;
 pub use index_shards::{lacking_shard, put_index_shard};
 pub use insights::{KeyInsights, KeyReport, RankedKey, Ranking};
 pub use inspection::{
     IndexState, Inspector, KeyAttribute, TableState, TrialRead, Unseen, schema_of,
 };
-pub use operator::{Caller, ConnectError, Operator, is_on_this_machine};
+pub use operator::{Caller, Operator, is_on_this_machine};
 pub use pinned::{PinnedError, StackTables};
 pub use plain::{Stripped, owner, release, strip};
 pub use raw::{RawAnswer, RawClient, RawError, RawRequest};

@@ -1,6 +1,5 @@
 //! Who asks, and where: as the aws CLI finds them.
 
-use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -19,15 +18,11 @@ use aws_config::profile::{
 use aws_config::provider_config::ProviderConfig;
 use aws_config::{BehaviorVersion, SdkConfig};
 use aws_sdk_dynamodb::Client;
-use aws_sdk_dynamodb::config::{
-    Builder, Credentials, ProvideCredentials, Region, SharedCredentialsProvider,
-};
+use aws_sdk_dynamodb::config::{Builder, Credentials, Region, SharedCredentialsProvider};
 use aws_smithy_http_client::proxy::ProxyConfig;
 use dynashard_core::ports::{Clock, World};
 use dynashard_core::{Directory, Settings, TableSchema};
-use thiserror::Error;
 
-use dynashard_aws::error::causes;
 use dynashard_aws::interceptors::DateWatch;
 use dynashard_aws::pool::{http_client, http_client_by};
 use dynashard_aws::{
@@ -36,8 +31,8 @@ use dynashard_aws::{
 };
 
 use crate::client::config_of_operator;
+use crate::credentials::{ConnectError, HeldKeys, Keys};
 use crate::read_meter::ReadMeter;
-use crate::signing::{HeldKeys, Keys};
 use crate::usage::{CloudWatchUsage, MeasuredTables};
 
 /// The caller and the place, as the aws CLI takes them. What is left out comes from the environment
@@ -84,14 +79,10 @@ fn is_loopback(host: &str) -> bool {
 pub struct Operator {
     pub(crate) config: SdkConfig,
     pub(crate) client: Client,
-    keys: Arc<Keys>,
+    /// The caller's credentials, which all that this operator asks is signed with.
+    pub(crate) keys: Arc<Keys>,
     clock: SystemClock,
 }
-
-/// Why an operator's command could not reach the tables, in one line that says what to do.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("{0}")]
-pub struct ConnectError(pub(crate) String);
 
 impl Operator {
     /// Finds region and credentials as the aws CLI does. A server on this machine takes any credentials:
@@ -141,7 +132,7 @@ impl Operator {
     #[must_use]
     pub fn metered(&self, meter: &ReadMeter) -> Self {
         let builder = config_of_operator(&self.config).interceptor(meter.clone());
-        Self::built(self.config.clone(), builder, self.keys())
+        Self::built(self.config.clone(), builder, Arc::clone(&self.keys))
     }
 
     /// What CloudWatch counts of the tables, or the server at `endpoint`, a URL, that stands in for it.
@@ -207,20 +198,6 @@ impl Operator {
     pub(crate) async fn credentials(&self) -> Result<Credentials, ConnectError> {
         self.keys.current(self.clock.now().wall).await
     }
-
-    /// The caller's credentials, which all that this operator asks is signed with.
-    pub(crate) fn keys(&self) -> Arc<Keys> {
-        Arc::clone(&self.keys)
-    }
-}
-
-pub(crate) async fn credentials_from(
-    provider: Option<&SharedCredentialsProvider>,
-) -> Result<Credentials, ConnectError> {
-    let none =
-        |why: &dyn fmt::Display| ConnectError(format!("there are no AWS credentials: {why}"));
-    let provider = provider.ok_or_else(|| none(&"no provider is configured"))?;
-    provider.provide_credentials().await.map_err(|error| none(&causes(&error)))
 }
 
 async fn remote(caller: &Caller) -> SdkConfig {

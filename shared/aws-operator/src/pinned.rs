@@ -10,8 +10,9 @@ use dynashard_keys::Separator;
 use futures_util::future::join;
 use thiserror::Error as ThisError;
 
+use crate::credentials::ConnectError;
 use crate::inspection::{Inspector, Unseen, schema_of, schema_of_main};
-use crate::operator::{ConnectError, Operator};
+use crate::operator::Operator;
 use crate::plain::owner;
 
 /// Why the settings of a stack are not known.

@@ -21,7 +21,8 @@ use serde_json::Value;
 use thiserror::Error;
 
 use crate::client::connector;
-use crate::operator::{ConnectError, Operator, proxies_to};
+use crate::credentials::ConnectError;
+use crate::operator::{Operator, proxies_to};
 use crate::signing::RequestSigner;
 
 /// Sends what a client of DynamoDB has asked, by the caller's own credentials. Clones share their connections.

@@ -19,8 +19,9 @@ use dynashard_aws::pool::http_client;
 
 use crate::answer_watch::{AnswerWatch, Witnessed};
 use crate::client::config_of_operator;
+use crate::credentials::ConnectError;
 use crate::inspection::key_of_nobody;
-use crate::operator::{ConnectError, Operator};
+use crate::operator::Operator;
 
 /// A connection of its own, on which reads are signed as of another time than now. Different
 /// connections may reach different hosts of DynamoDB.

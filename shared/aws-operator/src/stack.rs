@@ -13,7 +13,8 @@ use aws_smithy_types::byte_stream::ByteStream;
 use aws_smithy_xml::decode::{Document, ScopedDecoder, XmlDecodeError, try_data};
 
 use crate::client::connector;
-use crate::operator::{ConnectError, Operator, proxies_to};
+use crate::credentials::ConnectError;
+use crate::operator::{Operator, proxies_to};
 use crate::signing::RequestSigner;
 use dynashard_aws::error::{causes, is_throttle, remedied};
 use dynashard_core::ports::Clock;

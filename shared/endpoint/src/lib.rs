@@ -57,4 +57,4 @@ pub use call::{Answer, Call};
 pub use dynashard_wire::signature::User;
 pub use server::{Access, Server};
 pub use service::{Service, ServiceOptions};
-pub use table::ManagedTable;
+pub use table::{ManagedTable, TableNames};

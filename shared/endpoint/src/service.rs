@@ -53,14 +53,11 @@ impl Service {
 
     /// Answers a call.
     pub async fn answer(&self, call: &Call) -> Answer {
-        let gone_over = self.gone_over();
+        let gone_over = self.follow();
         let mut served = self.serve(call).await;
-        if served.as_ref().is_err_and(Refusal::is_unavailable) {
-            // It may have gone by settings that are accepted no more: nothing was done then.
-            self.follow();
-            if self.gone_over() != gone_over {
-                served = self.serve(call).await;
-            }
+        // It may have gone by settings that are accepted no more: nothing was done then.
+        if served.as_ref().is_err_and(Refusal::is_unavailable) && self.follow() != gone_over {
+            served = self.serve(call).await;
         }
         let outcome = match served {
             Ok(answer) => answer,
@@ -89,14 +86,9 @@ impl Service {
         Ok(())
     }
 
-    /// Goes over to what the stacks of the tables tell now.
-    fn follow(&self) {
-        self.upstream.tables().iter().for_each(ManagedTable::follow);
-    }
-
-    /// How often that was to other words.
-    fn gone_over(&self) -> usize {
-        self.upstream.tables().iter().map(ManagedTable::gone_over).sum()
+    /// Goes over to what the stacks of the tables tell now. Returns how often that was to other words.
+    fn follow(&self) -> usize {
+        self.upstream.tables().iter().map(ManagedTable::follow).sum()
     }
 
     /// Tells how many clients ask at present, each of which waits for an answer before it asks again.
@@ -128,7 +120,6 @@ impl Service {
         if upstream.tables().is_empty() || upstream.is_of_others(&call.body) {
             return upstream.pass(call).await;
         }
-        self.follow();
         let body = document::read(&call.body)
             .map_err(|error| Refusal::serialization(format!("the body cannot be read: {error}")))?;
         let body = document::without_nulls(body);

@@ -1,7 +1,6 @@
 //! A managed table: where its collections lie, and what of an item is ours.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use dynashard_aws::attributes::{FORWARDED, GENERATION, VERSION};
 use dynashard_aws_operator::Operator;
@@ -23,8 +22,8 @@ use crate::refusal::Refusal;
 pub struct ManagedTable {
     name: String,
     metadata_table: String,
-    /// What the ARNs of tables of its account and region begin with, if that is known.
-    place: Option<String>,
+    /// What the ARNs of tables of its account and region begin with, if that is known: those of others are of other tables.
+    pub(crate) place: Option<String>,
     catalog: Box<dyn CollectionCatalog>,
     schema: TableSchema,
     /// By what the stack was last known to go by.
@@ -34,13 +33,29 @@ pub struct ManagedTable {
     indexes: KnownIndexes,
 }
 
+/// By which names a table is found.
+#[derive(Debug, Clone, Copy)]
+pub struct TableNames<'a> {
+    /// The table itself.
+    pub main: &'a str,
+    /// The table that lists its collections.
+    pub metadata: &'a str,
+    /// What the ARNs of tables of its account and region begin with, if that is known.
+    pub place: Option<&'a str>,
+}
+
 /// How a table goes over to what its stack tells.
 struct Follows {
-    /// What it had told.
-    told: Mutex<StackTold>,
+    followed: Mutex<Followed>,
     /// What is known of the table by other words: nothing yet.
     directory: Box<dyn Fn(&StackTold) -> Directory + Send + Sync>,
-    times: AtomicUsize,
+}
+
+/// What a table goes by.
+struct Followed {
+    told: StackTold,
+    /// How often it has gone over to other words.
+    times: usize,
 }
 
 /// What an item was before its own attributes were taken off.
@@ -53,19 +68,15 @@ pub(crate) struct Shown {
 }
 
 impl ManagedTable {
-    /// The table of this name, whose collections are listed in this metadata table. `directory` is what is known of them.
-    pub fn new(
-        operator: &Operator,
-        name: &str,
-        metadata_table: &str,
-        directory: Directory,
-    ) -> Self {
+    /// The table of this name. `directory` is what is known of its collections.
+    pub fn new(operator: &Operator, names: TableNames<'_>, directory: Directory) -> Self {
+        let TableNames { main, metadata, place } = names;
         let schema = directory.settings().schema.clone();
         Self {
-            name: name.to_owned(),
-            metadata_table: metadata_table.to_owned(),
-            place: None,
-            catalog: Box::new(operator.records(metadata_table, &schema)),
+            name: main.to_owned(),
+            metadata_table: metadata.to_owned(),
+            place: place.map(str::to_owned),
+            catalog: Box::new(operator.records(metadata, &schema)),
             schema,
             requests: RwLock::new(Arc::new(NativeRequests::new(directory))),
             follows: None,
@@ -81,19 +92,8 @@ impl ManagedTable {
         told: StackTold,
         directory: impl Fn(&StackTold) -> Directory + Send + Sync + 'static,
     ) -> Self {
-        let (told, directory) = (Mutex::new(told), Box::new(directory));
-        Self { follows: Some(Follows { told, directory, times: AtomicUsize::new(0) }), ..self }
-    }
-
-    /// This table, of the account and region where the ARNs of tables begin so: those of others are of other tables.
-    #[must_use]
-    pub fn of_place(self, place: Option<String>) -> Self {
-        Self { place, ..self }
-    }
-
-    /// Whether its ARN may begin so.
-    pub(crate) fn is_of(&self, place: &str) -> bool {
-        self.place.as_ref().is_none_or(|own| own == place)
+        let followed = Mutex::new(Followed { told, times: 0 });
+        Self { follows: Some(Follows { followed, directory: Box::new(directory) }), ..self }
     }
 
     /// Its name.
@@ -119,28 +119,25 @@ impl ManagedTable {
     }
 
     /// Goes over to what the stack tells now, if that is another policy or another lease term. What is under way goes on by the old
-    /// one.
-    pub(crate) fn follow(&self) {
-        let Some(Follows { told: followed, directory, times }) = &self.follows else { return };
+    /// one. Returns how often it has done so.
+    pub(crate) fn follow(&self) -> usize {
+        let Some(Follows { followed, directory }) = &self.follows else { return 0 };
         let mut followed = followed.lock();
-        let Some(told) = self.requests().told().filter(|told| *told != *followed) else { return };
+        let Some(told) = self.requests().told_otherwise(&followed.told) else {
+            return followed.times;
+        };
         let next = NativeRequests::new(directory(&told));
         let next = match &self.telemetry {
             Some(telemetry) => next.with_telemetry(telemetry),
             None => next,
         };
         *self.requests.write() = Arc::new(next);
-        *followed = told;
-        times.fetch_add(1, Ordering::Relaxed);
+        *followed = Followed { told, times: followed.times + 1 };
         tracing::info!(
             table = self.name,
             "the stack has told another policy or lease term to go by"
         );
-    }
-
-    /// How often it has gone over to other words of its stack.
-    pub(crate) fn gone_over(&self) -> usize {
-        self.follows.as_ref().map_or(0, |follows| follows.times.load(Ordering::Relaxed))
+        followed.times
     }
 
     /// The keys of the table.

@@ -105,8 +105,9 @@ impl Upstream {
     pub(crate) fn table(&self, name: &str) -> Result<Option<&ManagedTable>, Refusal> {
         let (place, name) =
             name.rsplit_once(":table/").map_or((None, name), |(place, name)| (Some(place), name));
-        let mut tables =
-            self.tables.iter().filter(|table| place.is_none_or(|place| table.is_of(place)));
+        let mut tables = self.tables.iter().filter(|table| {
+            place.is_none_or(|place| table.place.as_ref().is_none_or(|own| own == place))
+        });
         if let Some(table) = tables.clone().find(|table| table.metadata_table() == name) {
             return Err(Refusal::validation(format!(
                 "dynashard: the table {name} holds the metadata of {}, and nobody else writes or reads it here: \

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use dynashard_aws_operator::{Caller, Operator, PinnedError, RawClient, StackTables};
 use dynashard_core::{ScalingPolicy, Settings, StackPolicy, StackTold};
-use dynashard_endpoint::{Access, ManagedTable, Server, Service, ServiceOptions, User};
+use dynashard_endpoint::{Access, ManagedTable, Server, Service, ServiceOptions, TableNames, User};
 use tokio::net::TcpListener;
 
 /// Why an endpoint does not serve; one line for people.
@@ -222,8 +222,8 @@ async fn connect(args: &ServeArgs, say: Say) -> Result<Service, Failure> {
             }
         };
         let told = StackTold { policy, lease_term };
-        let table = ManagedTable::new(&operator, main, &metadata_table, directory(&told));
-        let table = table.of_place(place);
+        let names = TableNames { main, metadata: &metadata_table, place: place.as_deref() };
+        let table = ManagedTable::new(&operator, names, directory(&told));
         tables.push(table.following(told, directory));
     }
     let options = ServiceOptions { hold: Duration::from_secs(args.hold_secs) };

@@ -12,7 +12,7 @@ use dynashard_core::ports::{RecordStore, StoreError};
 use dynashard_core::{
     CollectionMetadata, Directory, Epoch, Epochs, KeyHash, Owner, Phase, Settings, TableSchema,
 };
-use dynashard_endpoint::{Call, ManagedTable, Service, ServiceOptions};
+use dynashard_endpoint::{Call, ManagedTable, Service, ServiceOptions, TableNames};
 use dynashard_keys::{PartitionKey, Placement, Separator, ShardCount, SortKey, SortKeyType};
 use dynashard_testkit::enlist;
 use serde_json::{Value, json};
@@ -221,7 +221,11 @@ fn service_of(
     metadata_table: &str,
     directory: Directory,
 ) -> Service {
-    let table = ManagedTable::new(operator, TABLE, metadata_table, directory);
+    let table = ManagedTable::new(
+        operator,
+        TableNames { main: TABLE, metadata: metadata_table, place: None },
+        directory,
+    );
     Service::new(RawClient::new(operator, url), vec![table], ServiceOptions::default())
 }
 

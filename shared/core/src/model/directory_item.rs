@@ -9,7 +9,7 @@ use xxhash_rust::xxh64::xxh64;
 use crate::model::index_shards::IndexShards;
 use crate::model::pinned::Pinned;
 use crate::model::segment::Group;
-use crate::model::stack_policy::StackPolicy;
+use crate::model::stack_policy::{StackPolicy, StackTold};
 
 /// The directory item: what tells which collections have a metadata item at all. All others have one shard, and cost nothing in
 /// the metadata table (protocol: "The directory"). And the settings that all functions must agree on (protocol: "Pinned
@@ -54,6 +54,12 @@ impl DirectoryItem {
         let is_one_form = hashes.is_empty() || groups.is_none();
         let (hashes, groups) = (hashes.into(), groups.map(Arc::new));
         (in_order && is_one_form).then_some(Self { rev, pinned, hashes, groups, ..Self::default() })
+    }
+
+    /// What it tells whoever works without the variables of the stack's functions. `None` while nothing is pinned.
+    pub(crate) fn told(&self) -> Option<StackTold> {
+        let lease_term = self.pinned.as_ref()?.lease_term.newest();
+        Some(StackTold { policy: self.policy.clone(), lease_term })
     }
 
     /// How often each group has changed, or `None` if the item lists collections itself.

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use dynashard_keys::{Placement, ShardCount};
 
-use crate::model::directory_item::DirectoryItem;
 use crate::model::grow_keys::GrowKeys;
 use crate::model::policy::{PartitionLimits, ScalingPolicy};
 use crate::model::settings::Settings;
@@ -49,12 +48,4 @@ pub struct StackTold {
     pub policy: Option<StackPolicy>,
     /// T: the newest that is accepted.
     pub lease_term: Duration,
-}
-
-impl StackTold {
-    /// What this item tells. `None` while nothing is pinned.
-    pub(crate) fn of(item: &DirectoryItem) -> Option<Self> {
-        let lease_term = item.pinned.as_ref()?.lease_term.newest();
-        Some(Self { policy: item.policy.clone(), lease_term })
-    }
 }

@@ -55,9 +55,9 @@ impl NativeRequests {
         &self.directory.settings().schema
     }
 
-    /// What the stack has told last, whether these requests may go by it or not.
-    pub fn told(&self) -> Option<StackTold> {
-        self.directory.lease().told()
+    /// What the stack has told last if that is something else than this, whether these requests may go by it or not.
+    pub fn told_otherwise(&self, than: &StackTold) -> Option<StackTold> {
+        self.directory.lease().told_otherwise(than)
     }
 
     /// The time, for deadlines and leases.

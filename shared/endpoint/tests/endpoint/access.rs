@@ -7,7 +7,7 @@ use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::{BehaviorVersion, Config, Credentials, Region};
 use dynashard_aws_operator::{Operator, RawClient};
 use dynashard_core::Settings;
-use dynashard_endpoint::{Access, ManagedTable, Server, Service, ServiceOptions, User};
+use dynashard_endpoint::{Access, ManagedTable, Server, Service, ServiceOptions, TableNames, User};
 use http::{Request, StatusCode};
 use http_body_util::{BodyExt, Full};
 use hyper_util::client::legacy::Client as HttpClient;
@@ -227,7 +227,11 @@ async fn regression_programs_of_other_machines_were_told_why_a_table_cannot_be_w
     let url = stack.database.url();
     let unready = || {
         let directory = stack.operator.directory(MAIN, "nowhere", Settings::default());
-        let table = ManagedTable::new(&stack.operator, MAIN, "nowhere", directory);
+        let table = ManagedTable::new(
+            &stack.operator,
+            TableNames { main: MAIN, metadata: "nowhere", place: None },
+            directory,
+        );
         let client = RawClient::new(&stack.operator, url);
         Arc::new(Service::new(client, vec![table], ServiceOptions::default()))
     };

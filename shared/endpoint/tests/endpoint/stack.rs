@@ -22,7 +22,7 @@ use dynashard_core::{
     CollectionMetadata, Deadline, Directory, Extent, KeyHash, Scaler, Settings, StackPolicy,
     StackTold, TableSchema,
 };
-use dynashard_endpoint::{Call, ManagedTable, Service, ServiceOptions};
+use dynashard_endpoint::{Call, ManagedTable, Service, ServiceOptions, TableNames};
 use dynashard_keys::{PartitionKey, ShardCount, SortKeyType};
 use dynashard_local::{DynamoDb, DynamoDbOptions, Limits};
 use dynashard_testkit::enlist;
@@ -125,8 +125,9 @@ impl Stack {
 
     /// Such an endpoint, of tables whose ARNs begin so.
     pub(crate) fn in_front_of_place(&self, url: &str, place: &str) -> Service {
-        let table = table(&self.operator, MAIN, METADATA, &self.settings);
-        let table = table.of_place(Some(place.to_owned()));
+        let names = TableNames { main: MAIN, metadata: METADATA, place: Some(place) };
+        let directory = self.operator(self.settings.lease_term).pinning();
+        let table = ManagedTable::new(&self.operator, names, directory);
         Service::new(RawClient::new(&self.operator, url), vec![table], ServiceOptions::default())
     }
 
@@ -243,7 +244,8 @@ fn service(operator: &Operator, url: &str, settings: &Settings) -> Service {
 
 fn table(operator: &Operator, name: &str, metadata: &str, settings: &Settings) -> ManagedTable {
     let directory = operator.directory(name, metadata, settings.clone()).pinning();
-    ManagedTable::new(operator, name, metadata, directory)
+    let names = TableNames { main: name, metadata, place: None };
+    ManagedTable::new(operator, names, directory)
 }
 
 /// An SDK whose requests this service answers.

@@ -155,9 +155,9 @@ impl DirectoryLease {
         self.held.lock().as_ref().map(|(item, _)| Arc::clone(item))
     }
 
-    /// What the stack has told last, although this environment may not act by it.
-    pub(crate) fn told(&self) -> Option<StackTold> {
-        self.told.lock().clone()
+    /// What the stack has told last if that is something else than this, although this environment may not act by it.
+    pub(crate) fn told_otherwise(&self, than: &StackTold) -> Option<StackTold> {
+        self.told.lock().as_ref().filter(|told| *told != than).cloned()
     }
 
     /// The directory item as it is now.
@@ -182,7 +182,7 @@ impl DirectoryLease {
             let (item, lease): (DirectoryItem, _) =
                 attempts.make(read, "the directory could not be read in time").await?;
             if let Some(pinned) = &item.pinned {
-                *self.told.lock() = pinned.check_format().ok().and_then(|()| StackTold::of(&item));
+                *self.told.lock() = pinned.check_format().ok().and_then(|()| item.told());
                 pinned.check(settings).inspect_err(|error| self.refuse_all(error))?;
             }
             if self.pins
