@@ -24,6 +24,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 const STALLED_AFTER: Duration = Duration::from_mins(2);
 
 #[derive(Debug, clap::Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub(crate) struct ScaleArgs {
     /// Partition key of the collection.
     #[arg(long, value_name = "KEY", value_parser = partition_key)]

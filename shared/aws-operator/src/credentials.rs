@@ -2,13 +2,15 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, UNIX_EPOCH};
 
 use async_lock::Mutex as AsyncMutex;
 use aws_credential_types::provider::error::CredentialsError;
 use aws_credential_types::provider::future;
 use aws_sdk_dynamodb::config::{Credentials, ProvideCredentials, SharedCredentialsProvider};
 use dynashard_aws::error::causes;
+use dynashard_aws::{ServerClock, SystemClock};
+use dynashard_core::ports::Clock;
 use parking_lot::Mutex;
 use thiserror::Error;
 use tokio::task::JoinHandle;
@@ -53,8 +55,8 @@ const UNUSED_BEFORE: Duration = Duration::from_secs(10);
 /// For how long credentials count that name no end, as the SDK does it.
 const WITHOUT_END: Duration = Duration::from_mins(15);
 
-/// For how long a failure is told without another look: all requests wait for the same server.
-const FAILURE_TERM: Duration = Duration::from_secs(1);
+/// For how long there is no other look: all requests would wait for the same server.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 /// How long it may take to be given credentials. A profile with a second factor asks a person for it.
 const LOAD_TIME: Duration = Duration::from_mins(1);
@@ -72,7 +74,8 @@ impl Keys {
         match self.standing(now) {
             Standing::Good(keys) => return Ok(keys),
             Standing::Ending(keys) => {
-                if self.failure().is_none() {
+                let is_renewing = self.turn.try_lock().is_none();
+                if !is_renewing && self.failure().is_none() {
                     // What fails is tried again, and told once the old ones are over.
                     drop(self.renewal(now));
                 }
@@ -107,12 +110,14 @@ impl Keys {
     fn standing(&self, now: Duration) -> Standing {
         let Some((keys, since)) = self.held.lock().keys.clone() else { return Standing::Over };
         let end = keys.expiry().and_then(|end| end.duration_since(UNIX_EPOCH).ok());
+        let is_given_within = |time| now.checked_sub(since).is_some_and(|age| age < time);
         match end {
-            Some(end) if now + RENEWED_BEFORE < end => Standing::Good(keys),
-            Some(end) if now + UNUSED_BEFORE < end => Standing::Ending(keys),
-            None if now.checked_sub(since).is_some_and(|age| age < WITHOUT_END) => {
-                Standing::Good(keys)
+            Some(end) if now + UNUSED_BEFORE < end => {
+                // A server may hand out what ends soon, and has nothing better a moment later.
+                let is_good = now + RENEWED_BEFORE < end || is_given_within(LOOK_AGAIN);
+                if is_good { Standing::Good(keys) } else { Standing::Ending(keys) }
             }
+            None if is_given_within(WITHOUT_END) => Standing::Good(keys),
             _ => Standing::Over,
         }
     }
@@ -120,7 +125,7 @@ impl Keys {
     /// Why there were no credentials a moment ago.
     fn failure(&self) -> Option<ConnectError> {
         let failed = self.held.lock().failed.clone();
-        failed.filter(|(_, at)| at.elapsed() < FAILURE_TERM).map(|(why, _)| why)
+        failed.filter(|(_, at)| at.elapsed() < LOOK_AGAIN).map(|(why, _)| why)
     }
 
     async fn renew(&self, now: Duration) -> Result<Credentials, ConnectError> {
@@ -142,7 +147,16 @@ impl Keys {
 
 /// These credentials, for clients of the SDK.
 #[derive(Debug)]
-pub(crate) struct HeldKeys(pub(crate) Arc<Keys>);
+pub(crate) struct HeldKeys {
+    keys: Arc<Keys>,
+    clock: SystemClock,
+}
+
+impl HeldKeys {
+    pub(crate) fn of(keys: &Arc<Keys>) -> Self {
+        Self { keys: Arc::clone(keys), clock: SystemClock::new(ServerClock::default()) }
+    }
+}
 
 impl ProvideCredentials for HeldKeys {
     fn provide_credentials<'a>(&'a self) -> future::ProvideCredentials<'a>
@@ -150,8 +164,8 @@ impl ProvideCredentials for HeldKeys {
         Self: 'a,
     {
         future::ProvideCredentials::new(async {
-            let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-            self.0.current(now).await.map_err(CredentialsError::provider_error)
+            let now = self.clock.now().wall;
+            self.keys.current(now).await.map_err(CredentialsError::provider_error)
         })
     }
 }
@@ -198,7 +212,7 @@ mod tests {
         }
     }
 
-    const NOW: Duration = Duration::from_secs(1_800_000_000);
+    const NOW: Duration = Duration::from_hours(500_000);
 
     fn keys(hangs: bool, lives: Duration) -> (Provider, Arc<Keys>) {
         let first = if lives.is_zero() { lives } else { NOW + lives };
@@ -213,8 +227,9 @@ mod tests {
     async fn regression_credentials_that_were_good_were_not_used_while_others_did_not_come() {
         for hangs in [true, false] {
             let (provider, keys) = keys(hangs, Duration::from_mins(1));
-            for _ in 0..3 {
-                let given = keys.current(NOW).await.expect("they are good for a minute");
+            for secs in 0..3 {
+                let now = NOW + Duration::from_secs(secs);
+                let given = keys.current(now).await.expect("they are good for a minute");
                 assert_eq!(given.access_key_id(), "id");
                 tokio::task::yield_now().await;
             }
@@ -233,7 +248,7 @@ mod tests {
             assert!(keys.current(NOW).await.is_err());
         }
         assert_eq!(provider.asked.load(Ordering::Relaxed), 1);
-        tokio::time::advance(FAILURE_TERM).await;
+        tokio::time::advance(LOOK_AGAIN).await;
         assert!(keys.current(NOW).await.is_err());
         assert_eq!(provider.asked.load(Ordering::Relaxed), 2);
     }

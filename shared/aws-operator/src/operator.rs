@@ -115,7 +115,7 @@ impl Operator {
 
     fn with(config: SdkConfig) -> Self {
         let keys = Keys::of(config.credentials_provider());
-        let held = SharedCredentialsProvider::new(HeldKeys(Arc::clone(&keys)));
+        let held = SharedCredentialsProvider::new(HeldKeys::of(&keys));
         let config = config.into_builder().credentials_provider(held).build();
         let builder = config_of_operator(&config);
         Self::built(config, builder, keys)
@@ -260,8 +260,8 @@ async fn config_of(profile: &str, region: Option<String>) -> ProviderConfig {
         .with_http_client(http_client_by(ProxyConfig::from_env()))
 }
 
-/// The credentials of a profile that signs in, by SSO, `aws login` or a second factor: whoever signs in does so with the aws CLI, which
-/// keeps the tokens and hands out credentials of them. The SDK could read the tokens, too, but then each function would
+/// The credentials of a profile that signs in, by SSO, `aws login` or a second factor: whoever signs in does so with the aws CLI,
+/// which keeps the tokens and hands out credentials of them. The SDK could read the tokens, too, but then each function would
 /// carry that code.
 async fn by_the_aws_cli(profile: Option<String>) -> Option<CredentialProcessProvider> {
     let profiles = profiles(profile).await?;
@@ -308,7 +308,9 @@ async fn local(caller: &Caller) -> SdkConfig {
         .or_else(profile_region.build())
         .or_else(Region::from_static("local"));
     let credentials = if let Some(profile) = &caller.profile {
-        let config = config_of(profile, caller.region.clone()).await;
+        // Nobody is asked for a region here.
+        let client = http_client_by(ProxyConfig::from_env());
+        let config = ProviderConfig::without_region().with_http_client(client);
         SharedCredentialsProvider::new(of_profile(profile, &config))
     } else {
         let environment = EnvironmentVariableCredentialsProvider::new();

@@ -167,28 +167,32 @@ pub(crate) fn sort_range(
     key: impl Fn(&Value) -> Option<SortKey>,
     range: Option<&KeyRange>,
 ) -> Option<(SortRange, Option<SortKey>)> {
-    let range = match range {
-        None => SortRange::All,
-        Some(KeyRange::Equal(value)) => SortRange::Between(key(value)?, key(value)?),
-        Some(KeyRange::AtLeast(value)) => SortRange::From(key(value)?),
-        Some(KeyRange::AtMost(value)) => SortRange::To(key(value)?),
-        Some(KeyRange::Greater(value)) => {
-            return Some((SortRange::From(key(value)?), Some(key(value)?)));
-        }
-        Some(KeyRange::Less(value)) => {
-            return Some((SortRange::To(key(value)?), Some(key(value)?)));
-        }
-        Some(KeyRange::Between(from, to)) => {
-            let (from, to) = (key(from)?, key(to)?);
-            (from <= to).then_some(SortRange::Between(from, to))?
-        }
-        // Every text begins so.
-        Some(KeyRange::BeginsWith(prefix)) if *prefix == json!({ "S": "" }) => SortRange::All,
-        Some(KeyRange::BeginsWith(prefix)) => match key(prefix)? {
-            SortKey::String(prefix) => SortRange::BeginsWith(prefix.to_string()),
-            SortKey::Number(_) => return None,
-        },
-    };
+    let is_empty = |value: &Value| *value == json!({ "S": "" });
+    let range =
+        match range {
+            None => SortRange::All,
+            // Every text begins so, and is greater.
+            Some(
+                KeyRange::BeginsWith(least) | KeyRange::AtLeast(least) | KeyRange::Greater(least),
+            ) if is_empty(least) => SortRange::All,
+            Some(KeyRange::Equal(value)) => SortRange::Between(key(value)?, key(value)?),
+            Some(KeyRange::AtLeast(value)) => SortRange::From(key(value)?),
+            Some(KeyRange::AtMost(value)) => SortRange::To(key(value)?),
+            Some(KeyRange::Greater(value)) => {
+                return Some((SortRange::From(key(value)?), Some(key(value)?)));
+            }
+            Some(KeyRange::Less(value)) => {
+                return Some((SortRange::To(key(value)?), Some(key(value)?)));
+            }
+            Some(KeyRange::Between(from, to)) => {
+                let (from, to) = (key(from)?, key(to)?);
+                (from <= to).then_some(SortRange::Between(from, to))?
+            }
+            Some(KeyRange::BeginsWith(prefix)) => match key(prefix)? {
+                SortKey::String(prefix) => SortRange::BeginsWith(prefix.to_string()),
+                SortKey::Number(_) => return None,
+            },
+        };
     Some((range, None))
 }
 

@@ -9,8 +9,8 @@ use tokio::time::timeout;
 use crate::evaluation::MAX_PAGE_BYTES;
 use crate::refusal::Refusal;
 
-/// What pages of several shards, and batches of reads, may hold at once: each reads from all of its shards what it returns of some, and nothing else bounds how
-/// many of them are read side by side.
+/// What pages of several shards, and batches of reads, may hold at once: a page reads from all of its shards what it returns of some,
+/// and nothing else bounds how many are read side by side.
 pub(crate) struct PageRoom {
     /// A permit for each kilobyte of items.
     kilobytes: Semaphore,

@@ -90,13 +90,13 @@ pub(crate) async fn run(args: DoctorArgs) -> ExitCode {
 
 async fn examine(args: &DoctorArgs) -> Result<Report, Failure> {
     let place = args.connect.locate().await?;
-    let activity = Activity::begin(!args.json);
+    let (operator, activity) = (&place.operator, Activity::begin(!args.json));
     activity.says(|| "looking at the tables".to_owned());
-    let main = Inspector::of(&place.operator).table(&place.main_table).await;
+    let main = Inspector::of(operator).table(&place.main_table).await;
     if let Err(Unseen::Unanswered(why)) = &main {
         return Err(unreachable(why));
     }
-    let metadata = Inspector::of(&place.operator).table(&place.metadata_table).await;
+    let metadata = Inspector::of(operator).table(&place.metadata_table).await;
     let found = main.as_ref().ok().zip(metadata.as_ref().ok()).map(|(main, metadata)| {
         let (main, metadata) = ((&*place.main_table, main), (&*place.metadata_table, metadata));
         schema_of(main, metadata, place.settings.schema.separator)
@@ -104,7 +104,6 @@ async fn examine(args: &DoctorArgs) -> Result<Report, Failure> {
     let schema = found.as_ref().and_then(|found| found.as_ref().ok());
     let schema = schema.unwrap_or(&place.settings.schema);
 
-    let operator = &place.operator;
     let probes =
         SignatureProbe::connect(operator, &place.main_table, schema, args.connections.into());
     let measured = measure(&mut probes.await?, &activity).await?;
@@ -113,15 +112,13 @@ async fn examine(args: &DoctorArgs) -> Result<Report, Failure> {
     let stack = place.stack.as_ref();
     let value = |name: &str| stack.map(|s| s.parameters.get(name).map_or("", String::as_str));
     // What is pinned counts, and the parameters before that. Nobody knows what a stack has that was not named.
-    let is_named = args.connect.names_stack();
-    let pinned = if is_named { place.pinned().await } else { Ok(None) };
+    let pinned = if args.connect.names_stack() { place.pinned().await } else { Ok(None) };
     let held = pinned.as_ref().ok().and_then(Option::as_ref);
     let lifetime = Lifetime {
-        secs: match (held, stack) {
-            (Some(held), _) => Some(held.request_lifetime.accepted.as_secs()),
-            (None, Some(_)) => Some(place.settings.request_lifetime.as_secs()),
-            (None, None) => args.connect.request_lifetime_secs(),
-        },
+        secs: held
+            .map(|held| held.request_lifetime.accepted)
+            .or(stack.map(|_| place.settings.request_lifetime))
+            .map_or(args.connect.request_lifetime_secs(), |lifetime| Some(lifetime.as_secs())),
         age_secs: held.map_or(0, |held| held.signature_age.as_secs()),
         is_refused: match stack {
             Some(stack) => {
@@ -183,8 +180,8 @@ async fn examine(args: &DoctorArgs) -> Result<Report, Failure> {
         .map(|function| value(&format!("{function}ReservedConcurrency")));
     checks.push(checks::concurrency(scale, rebalance));
     if pinned.as_ref().is_ok_and(|pinned| pinned.as_ref().is_none_or(Pinned::has_segments)) {
-        let lease_term = held.map_or(place.settings.lease_term, |held| held.lease_term.accepted);
-        checks.push(checks::environments(lease_term, write, read));
+        let term = held.map_or(place.settings.lease_term, |held| held.lease_term.accepted);
+        checks.push(checks::environments(term, write, read));
     }
     Ok(Report {
         recommended_request_lifetime_secs: measured.signature_window.window.request_lifetime_secs(),
