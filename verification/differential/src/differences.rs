@@ -468,9 +468,12 @@ fn words_of_expressions(exchange: &Exchange) -> bool {
     let is_lenient =
         exchange.operation == "UpdateItem" && exchange.exceptions()[0] != "ValidationException";
     let other = exchange.other.body.get("message").and_then(Value::as_str).unwrap_or_default();
-    // The engine finds nothing under an empty key, which DynamoDB refuses.
-    if other == "dynashard: the key condition was not understood"
-        && exchange.plain.body["ScannedCount"] == 0
+    // Where the engine finds nothing it has not read all that DynamoDB refuses: an empty key, a range that is none or begins at a key
+    // that is too long, a value that is not defined.
+    let refused = ["the key condition was not understood", "the page was not understood: "];
+    let words = other.strip_prefix("dynashard: ").unwrap_or_default();
+    if exchange.plain.body["ScannedCount"] == 0
+        && refused.iter().any(|refused| words.starts_with(refused))
     {
         return true;
     }
