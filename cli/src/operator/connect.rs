@@ -212,8 +212,8 @@ async fn metadata_table_of(operator: &Operator, main_table: &str) -> Result<Stri
     }
 }
 
-/// The name of a table of a stack: one that existed before, or the stack's own. `CloudFormation` tells a hundred resources at once, and a
-/// stack of the CDK may have more, so what the stack itself tells comes first.
+/// The name of a table of a stack: one that existed before, or the stack's own. `CloudFormation` tells a hundred resources, and a
+/// stack of the CDK may have more, so its outputs come first.
 pub(super) fn table_of<'a>(stack: &'a Stack, logical_id: &str) -> Option<&'a String> {
     let existing = stack.parameters.get(&format!("Existing{logical_id}"));
     let told = stack.outputs.get(&format!("{logical_id}Name"));

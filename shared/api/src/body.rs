@@ -198,10 +198,13 @@ pub fn new_collection(
         })
         .transpose()?;
     let count = match members.remove("number_of_shards") {
-        Some(value) => match shard_count(value, max_shards)? {
-            count if count <= max_shards => count,
-            _ => return Err(not_allowed(value, max_shards)),
-        },
+        Some(value) => {
+            let count = shard_count(value, max_shards)?;
+            if count > max_shards {
+                return Err(not_allowed(value, max_shards));
+            }
+            count
+        }
         None => ShardCount::ONE,
     };
     refuse_others(&members, "the collection")?;
@@ -209,8 +212,8 @@ pub fn new_collection(
 }
 
 /// A request for another shard count: `{"number_of_shards": n}`, with `"from": sk` of what lies behind this sort key, where
-/// `"descending": true` says that newer keys sort lower, and with `"whole": true` of all epochs. The stack allows up to `max_shards`, and what a
-/// collection has.
+/// `"descending": true` says that newer keys sort lower, and with `"whole": true` of all epochs. More than `max_shards`, which the stack
+/// allows, may be what a collection has.
 pub fn scale(
     body: &[u8],
     sort_key_type: SortKeyType,
@@ -272,7 +275,7 @@ fn counted(value: &RawValue) -> Option<i64> {
     (-MAX_COUNTED..=MAX_COUNTED).contains(&number).then_some(number)
 }
 
-/// A count that some collection may have, of a stack that allows up to `max_shards`: one may have had more.
+/// A count that a collection can have. One that cannot be is refused by what the stack allows.
 fn shard_count(value: &RawValue, max_shards: ShardCount) -> Result<ShardCount, Problem> {
     let count = json::whole_number(value).and_then(|count| u32::try_from(count).ok());
     let count = count.and_then(|count| ShardCount::new(count).ok());

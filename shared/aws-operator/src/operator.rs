@@ -4,7 +4,6 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use aws_config::credential_process::CredentialProcessProvider;
-use aws_config::default_provider::region::DefaultRegionChain;
 use aws_config::ecs::EcsCredentialsProvider;
 use aws_config::environment::{
     EnvironmentVariableCredentialsProvider, EnvironmentVariableRegionProvider,
@@ -20,7 +19,7 @@ use aws_config::{BehaviorVersion, SdkConfig};
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::{Builder, Credentials, Region, SharedCredentialsProvider};
 use aws_smithy_http_client::proxy::ProxyConfig;
-use dynashard_core::ports::{Clock, World};
+use dynashard_core::ports::World;
 use dynashard_core::{Directory, Settings, TableSchema};
 
 use dynashard_aws::interceptors::DateWatch;
@@ -114,8 +113,9 @@ impl Operator {
     }
 
     fn with(config: SdkConfig) -> Self {
-        let keys = Keys::of(config.credentials_provider());
-        let held = SharedCredentialsProvider::new(HeldKeys::of(&keys));
+        let clock = SystemClock::new(ServerClock::default());
+        let keys = Keys::of(config.credentials_provider(), clock);
+        let held = SharedCredentialsProvider::new(HeldKeys(Arc::clone(&keys)));
         let config = config.into_builder().credentials_provider(held).build();
         let builder = config_of_operator(&config);
         Self::built(config, builder, keys)
@@ -196,7 +196,7 @@ impl Operator {
     }
 
     pub(crate) async fn credentials(&self) -> Result<Credentials, ConnectError> {
-        self.keys.current(self.clock.now().wall).await
+        self.keys.current().await
     }
 }
 
@@ -214,50 +214,38 @@ async fn remote(caller: &Caller) -> SdkConfig {
         // The SDK takes no other address beside these.
         loader = loader.endpoint_url(url).use_fips(false).use_dual_stack(false);
     }
+    let config = loader.load().await;
     let signed_in = by_the_aws_cli(caller.profile.clone()).await;
-    match (&caller.profile, signed_in) {
-        (Some(_), Some(signed_in)) => loader = loader.credentials_provider(signed_in),
+    let credentials = match (&caller.profile, signed_in) {
+        (Some(_), Some(signed_in)) => SharedCredentialsProvider::new(signed_in),
         (Some(profile), None) => {
-            let config = config_of(profile, caller.region.clone()).await;
+            let asked = ProviderConfig::without_region()
+                .with_region(config.region().cloned())
+                .with_http_client(http_client_by(ProxyConfig::from_env()));
+            let container = EcsCredentialsProvider::builder().configure(&asked).build();
+            let machine = ImdsCredentialsProvider::builder().configure(&asked).build();
             // One without keys leaves it to the machine, as with the aws CLI.
-            loader = loader.credentials_provider(
-                CredentialsProviderChain::first_try("profile", of_profile(profile, &config))
-                    .or_else(
-                        "container",
-                        EcsCredentialsProvider::builder().configure(&config).build(),
-                    )
-                    .or_else(
-                        "machine",
-                        ImdsCredentialsProvider::builder().configure(&config).build(),
-                    ),
-            );
+            SharedCredentialsProvider::new(
+                CredentialsProviderChain::first_try("profile", of_profile(profile, &asked))
+                    .or_else("container", container)
+                    .or_else("machine", machine),
+            )
         }
         (None, Some(signed_in)) => {
             let environment = EnvironmentVariableCredentialsProvider::new();
-            loader = loader.credentials_provider(
+            SharedCredentialsProvider::new(
                 CredentialsProviderChain::first_try("environment", environment)
                     .or_else("the aws CLI", signed_in),
-            );
+            )
         }
-        (None, None) => {}
-    }
-    loader.load().await
+        (None, None) => return config,
+    };
+    config.into_builder().credentials_provider(credentials).build()
 }
 
 /// The credentials of a profile that is named: as with the aws CLI, keys in the environment do not count then.
 fn of_profile(profile: &str, config: &ProviderConfig) -> ProfileFileCredentialsProvider {
     ProfileFileCredentialsProvider::builder().configure(config).profile_name(profile).build()
-}
-
-/// How what a profile refers to, such as a role, is asked.
-async fn config_of(profile: &str, region: Option<String>) -> ProviderConfig {
-    let region = match region {
-        Some(region) => Some(Region::new(region)),
-        None => DefaultRegionChain::builder().profile_name(profile).build().region().await,
-    };
-    ProviderConfig::without_region()
-        .with_region(region)
-        .with_http_client(http_client_by(ProxyConfig::from_env()))
 }
 
 /// The credentials of a profile that signs in, by SSO, `aws login` or a second factor: whoever signs in does so with the aws CLI,

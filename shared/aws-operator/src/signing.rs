@@ -39,17 +39,14 @@ impl RequestSigner {
         service: &'static str,
     ) -> Self {
         let keys = Credentials::new(access_key_id, secret_access_key, None, None, "of_user");
-        Self {
-            keys: Keys::of(Some(SharedCredentialsProvider::new(keys))),
-            region: region.to_owned(),
-            service,
-            clock: SystemClock::new(ServerClock::default()),
-        }
+        let clock = SystemClock::new(ServerClock::default());
+        let keys = Keys::of(Some(SharedCredentialsProvider::new(keys)), clock.clone());
+        Self { keys, region: region.to_owned(), service, clock }
     }
 
     /// Whether there are credentials now.
     pub(crate) async fn check(&self) -> Result<(), ConnectError> {
-        self.keys.current(self.clock.now().wall).await.map(drop)
+        self.keys.current().await.map(drop)
     }
 
     /// The headers that make a request a signed one, to be sent in addition to `headers`, which the signature
@@ -76,7 +73,7 @@ impl RequestSigner {
         let failed = |error: &(dyn std::error::Error + 'static)| {
             ConnectError(format!("a request cannot be signed: {}", causes(error)))
         };
-        let identity = Identity::from(self.keys.current(self.clock.now().wall).await?);
+        let identity = Identity::from(self.keys.current().await?);
         let params = SigningParams::builder()
             .identity(&identity)
             .region(&self.region)

@@ -36,7 +36,8 @@ pub(crate) async fn query(
 
 /// Takes what a query finds into a page, in order. Says whether something may follow, if the page is over before the query is.
 pub(crate) async fn read<K>(
-    (upstream, table): (&Upstream, &ManagedTable),
+    upstream: &Upstream,
+    table: &ManagedTable,
     mut query: Query,
     evaluation: &Evaluation,
     page: &mut Page<K>,
@@ -151,8 +152,8 @@ impl Asked {
         // What is excluded is the last of its range.
         let place = |sort: SortKey| (self.excluded.as_ref() != Some(&sort)).then_some(sort);
         let query = self.query.clone();
-        let of = (upstream, table);
-        let read = read(of, query, &self.evaluation, &mut page, place, deadline).await?;
+        let read =
+            read(upstream, table, query, &self.evaluation, &mut page, place, deadline).await?;
         let last = page.last.as_ref().filter(|_| read == ControlFlow::Break(true));
         let schema = table.schema();
         let last = last.map(|last| stored::key(schema, &self.query.partition, last));
@@ -167,32 +168,28 @@ pub(crate) fn sort_range(
     key: impl Fn(&Value) -> Option<SortKey>,
     range: Option<&KeyRange>,
 ) -> Option<(SortRange, Option<SortKey>)> {
-    let is_empty = |value: &Value| *value == json!({ "S": "" });
-    let range =
-        match range {
-            None => SortRange::All,
-            // Every text begins so, and is greater.
-            Some(
-                KeyRange::BeginsWith(least) | KeyRange::AtLeast(least) | KeyRange::Greater(least),
-            ) if is_empty(least) => SortRange::All,
-            Some(KeyRange::Equal(value)) => SortRange::Between(key(value)?, key(value)?),
-            Some(KeyRange::AtLeast(value)) => SortRange::From(key(value)?),
-            Some(KeyRange::AtMost(value)) => SortRange::To(key(value)?),
-            Some(KeyRange::Greater(value)) => {
-                return Some((SortRange::From(key(value)?), Some(key(value)?)));
-            }
-            Some(KeyRange::Less(value)) => {
-                return Some((SortRange::To(key(value)?), Some(key(value)?)));
-            }
-            Some(KeyRange::Between(from, to)) => {
-                let (from, to) = (key(from)?, key(to)?);
-                (from <= to).then_some(SortRange::Between(from, to))?
-            }
-            Some(KeyRange::BeginsWith(prefix)) => match key(prefix)? {
-                SortKey::String(prefix) => SortRange::BeginsWith(prefix.to_string()),
-                SortKey::Number(_) => return None,
-            },
-        };
+    let range = match range {
+        None => SortRange::All,
+        Some(KeyRange::Equal(value)) => SortRange::Between(key(value)?, key(value)?),
+        Some(KeyRange::AtLeast(value)) => SortRange::From(key(value)?),
+        Some(KeyRange::AtMost(value)) => SortRange::To(key(value)?),
+        Some(KeyRange::Greater(value)) => {
+            return Some((SortRange::From(key(value)?), Some(key(value)?)));
+        }
+        Some(KeyRange::Less(value)) => {
+            return Some((SortRange::To(key(value)?), Some(key(value)?)));
+        }
+        Some(KeyRange::Between(from, to)) => {
+            let (from, to) = (key(from)?, key(to)?);
+            (from <= to).then_some(SortRange::Between(from, to))?
+        }
+        // Every text begins so.
+        Some(KeyRange::BeginsWith(prefix)) if *prefix == json!({ "S": "" }) => SortRange::All,
+        Some(KeyRange::BeginsWith(prefix)) => match key(prefix)? {
+            SortKey::String(prefix) => SortRange::BeginsWith(prefix.to_string()),
+            SortKey::Number(_) => return None,
+        },
+    };
     Some((range, None))
 }
 

@@ -139,8 +139,8 @@ impl<'a> Scan<'a> {
         let partition = query.partition.clone();
         let place = |sort| Some(Position::Within(partition.clone(), sort));
         let query = Query { consistency: self.consistency, ..query };
-        let of = (self.upstream, self.table);
-        read(of, query, &self.evaluation, page, place, self.deadline).await
+        let Self { upstream, table, evaluation, deadline, .. } = self;
+        read(upstream, table, query, evaluation, page, place, *deadline).await
     }
 
     /// Whether the first shard of a collection lies in the segment that is asked for.

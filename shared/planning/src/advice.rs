@@ -138,8 +138,10 @@ impl Advice {
             shards: now.shards,
             placement: placement.as_str(),
             reasons,
-            settings: settings(placement, workload, most, is_sharded)
+            settings: settings(placement, workload, most)
                 .into_iter()
+                // A bulk load alone may ask for more shards than the stack allows.
+                .filter(|setting| is_sharded || setting.parameter == MAX_SHARDS)
                 .chain(warm(table))
                 .collect(),
         }
@@ -279,24 +281,21 @@ fn of_mode(later: &Stage) -> String {
     }
 }
 
-fn settings(
-    placement: Placement,
-    workload: &Workload,
-    shards: u32,
-    is_sharded: bool,
-) -> Vec<Setting> {
+const MAX_SHARDS: &str = "MaxShards";
+
+fn settings(placement: Placement, workload: &Workload, shards: u32) -> Vec<Setting> {
     /// From here on most shards are idle most of the time.
     const PEAKED: f64 = 4.0;
     let mut settings = Vec::new();
-    if is_sharded && placement != Placement::default() {
+    if placement != Placement::default() {
         settings.push(Setting { parameter: "Placement", value: placement.to_string() });
     }
     // Twice what is planned, so that a plan that was too low is no limit.
     let most = shards.saturating_mul(2).min(ShardCount::MAX);
     if most > Settings::default().max_shards.get() {
-        settings.push(Setting { parameter: "MaxShards", value: most.to_string() });
+        settings.push(Setting { parameter: MAX_SHARDS, value: most.to_string() });
     }
-    if is_sharded && workload.queries_per_second > 0.0 && workload.peak_ratio >= PEAKED {
+    if workload.queries_per_second > 0.0 && workload.peak_ratio >= PEAKED {
         settings.push(Setting { parameter: "ShrinkMode", value: "dry-run".to_owned() });
     }
     settings

@@ -128,8 +128,8 @@ impl Endpoint {
     /// What cannot be listened on, a table that cannot be looked at, and what must not be.
     pub async fn open(args: &ServeArgs, say: Say) -> Result<Self, Failure> {
         let access = access(args)?;
-        // Whoever runs it learns at once that the port is taken. A client that asks before there is an answer is refused the connection
-        // by then: on one that waits for it SDKs would wait as well.
+        // A port that is taken is told of at once. Nothing listens until there is an answer: a connection that waits for it would hold
+        // up its client, and one that is refused does not.
         drop(bind(args.address, Some(args.port)).await?);
         let service = Arc::new(connect(args, say).await?);
         let listener = bind(args.address, Some(args.port)).await?;

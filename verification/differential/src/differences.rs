@@ -449,6 +449,9 @@ fn legacy_errors(exchange: &Exchange) -> bool {
         && (exchange.other.status == 400 || is_unseen)
 }
 
+/// The longest sort key, in bytes (DynamoDB Developer Guide, "Quotas").
+const MAX_SORT_KEY: usize = 1_024;
+
 /// Both refuse an expression, or what stands beside it.
 fn words_of_expressions(exchange: &Exchange) -> bool {
     const WORDS: [&str; 7] = [
@@ -468,18 +471,25 @@ fn words_of_expressions(exchange: &Exchange) -> bool {
     let is_lenient =
         exchange.operation == "UpdateItem" && exchange.exceptions()[0] != "ValidationException";
     let other = exchange.other.body.get("message").and_then(Value::as_str).unwrap_or_default();
-    // Where the engine finds nothing it has not read all that DynamoDB refuses: an empty key, a range that is none or begins at a key
-    // that is too long, a value that is not defined.
-    let refused = ["the key condition was not understood", "the page was not understood: "];
-    let words = other.strip_prefix("dynashard: ").unwrap_or_default();
-    if exchange.plain.body["ScannedCount"] == 0
-        && refused.iter().any(|refused| words.starts_with(refused))
-    {
+    // Where the engine finds nothing it takes keys that DynamoDB refuses, and values that are not defined.
+    let is_bad_key = |name: &str, value: &Value| {
+        let length = value.as_str().map_or(1, str::len);
+        name == "S" && (length == 0 || length > MAX_SORT_KEY)
+    };
+    let page = other.strip_prefix("dynashard: the page was not understood: ");
+    let is_refused = match page {
+        Some("its range of sort keys is none" | "it begins outside of its range") => {
+            any_key(&exchange.request, &is_bad_key)
+        }
+        Some(why) => why.contains("is not defined; attribute"),
+        None => other == "dynashard: the key condition was not understood",
+    };
+    if exchange.plain.body["ScannedCount"] == 0 && is_refused {
         return true;
     }
     // The engine reads a filter as far as the items that it meets have it read. The endpoint has it judge one item.
     let plain = exchange.plain.body.get("message").and_then(Value::as_str);
-    if plain.is_some() && other.strip_prefix("dynashard: the page was not understood: ") == plain {
+    if plain.is_some() && page == plain {
         return true;
     }
     let is_of_a_name = ["unused in expressions", "is not defined"];

@@ -224,7 +224,8 @@ pub enum Mutation {
     /// Breaks "the new home is read first": a get believes a late copy at the old home that is doomed.
     /// Invariant I23.
     GetOldHomeFirst,
-    /// Breaks "a write answered after its lease is unknown if the metadata has changed": a put that executed late at the old home is acknowledged,
+    /// Breaks "a write answered after its lease is unknown if the metadata has changed": a put that executed late at the old home
+    /// is acknowledged,
     /// read over because the new home wins, and shows once that is deleted.
     /// Invariants I3, I6.
     AcknowledgeAfterLease,

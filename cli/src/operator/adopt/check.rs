@@ -196,10 +196,10 @@ fn time_left_secs(items: u64, expected: u64, before: u64, elapsed_secs: u64) -> 
 /// are known.
 fn roles(args: &AdoptArgs, stack: &Stack) -> Option<Vec<String>> {
     let functions = stack.outputs.get("WritingRoleArns")?;
-    // Stacks of before there were endpoints have none.
     if !tells_settings(stack) {
         return None;
     }
+    // Stacks of before there were endpoints have none.
     let endpoints = stack.parameters.get("EndpointRoleArns").map_or("", String::as_str);
     let of_stack = functions.split(',').chain(endpoints.split(',')).filter(|arn| !arn.is_empty());
     let of_stack = of_stack.map(str::to_owned);

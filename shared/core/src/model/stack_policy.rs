@@ -40,8 +40,8 @@ impl StackPolicy {
     }
 }
 
-/// What the directory item tells whoever works on a stack's tables without the variables of its functions, and goes on for longer
-/// than the settings of the stack last.
+/// What the directory item tells whoever works on a stack's tables without the variables of its functions, while the stack is deployed
+/// with other ones.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StackTold {
     /// What it decides by, if a function has told.

@@ -254,7 +254,8 @@ impl Scaler {
     ) -> Result<RequestOutcome, Error> {
         let known = self.directory.read_now(partition, deadline).await?;
         let metadata = &known.metadata;
-        let target = self.allowed(metadata.placement, requested, has(metadata))?;
+        let has = metadata.phase.most_shards(metadata.number_of_shards);
+        let target = self.allowed(metadata.placement, requested, has)?;
         let extent = &self.resolved(metadata, extent, target, deadline).await?;
         let merges = *extent == Extent::Whole && !metadata.epochs.is_one();
         if target == metadata.number_of_shards && metadata.phase == Phase::Stable && !merges {
@@ -452,11 +453,6 @@ impl Scaler {
         }
         Ok(count)
     }
-}
-
-/// The most shards that the newest epoch has, or has had while its change runs.
-fn has(metadata: &CollectionMetadata) -> ShardCount {
-    metadata.phase.most_shards(metadata.number_of_shards)
 }
 
 /// How far a collection is on the way to `target`. Metadata and job were read one after the other.

@@ -82,7 +82,7 @@ impl Asked {
         let start = match body.get("ExclusiveStartKey") {
             None => None,
             Some(Value::Object(start)) => Some(start),
-            Some(_) => return Err(not_understood("its ExclusiveStartKey is no key")),
+            Some(_) => return Err(not_understood("its ExclusiveStartKey is not a key")),
         };
         let names = Arc::new(names(table, &index, partition));
         Ok(Self {

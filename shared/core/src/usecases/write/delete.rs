@@ -128,7 +128,7 @@ async fn try_delete(
         }
     };
     let write = operation.guarded(shard, Action::Delete, as_seen, &known);
-    match operation.send(&write, (shard, &known), operation.deadline).await? {
+    match operation.send(&write, shard, &known, operation.deadline).await? {
         Sent::Done => Ok(()),
         Sent::Unexpected { .. } if as_seen != expected => {
             *overtaken = true;
@@ -202,7 +202,7 @@ async fn delete_at_old_home(
     let marker = StoredItem::marker_of_delete(known.metadata.generation, own);
     let marker = Action::Put(marker.into());
     let write = operation.guarded(old, marker, Expected::Version(version), known);
-    match operation.send(&write, (old, known), operation.deadline).await? {
+    match operation.send(&write, old, known, operation.deadline).await? {
         Sent::Done => Ok(()),
         // It was moved after all, or deleted.
         Sent::Unexpected { .. } => Err(operation.begin_again_after(moved_meanwhile()).await),
@@ -345,7 +345,7 @@ async fn try_delete_in(
     }
     let expected = if certain { Expected::Any } else { Expected::Live };
     let write = operation.guarded(shard, Action::Delete, expected, &known);
-    let sent = operation.send(&write, (shard, &known), operation.deadline).await;
+    let sent = operation.send(&write, shard, &known, operation.deadline).await;
     let may_be_done = match &sent {
         Ok(Sent::Done) => true,
         Err(Interrupted::Failed(error)) => error.kind() == Kind::OutcomeUnknown,

@@ -25,11 +25,12 @@ const LOOK_TIME: Duration = Duration::from_millis(300);
 pub(super) async fn send_put(
     operation: &mut Operation<'_>,
     write: &Write,
-    (shard, known): (ShardId, &Known),
+    shard: ShardId,
+    known: &Known,
     version: Version,
 ) -> Result<Sent, Interrupted> {
     let answer_by = operation.deadline.earlier_by(LOOK_TIME);
-    match operation.send(write, (shard, known), answer_by).await {
+    match operation.send(write, shard, known, answer_by).await {
         Err(Interrupted::Failed(error)) if error.kind() == Kind::OutcomeUnknown => {
             if finds(operation, version, shard).await {
                 return Ok(Sent::Done);

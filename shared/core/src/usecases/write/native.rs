@@ -254,7 +254,7 @@ async fn remove_marker(
     known: &Known,
 ) -> Result<(), Interrupted> {
     let write = operation.guarded(shard, Action::Delete, Expected::Marker, known);
-    match operation.send(&write, (shard, known), operation.deadline).await {
+    match operation.send(&write, shard, known, operation.deadline).await {
         // The client's own request is not sent yet, and this step may be repeated.
         Err(Interrupted::Failed(error)) if error.kind() == Kind::OutcomeUnknown => {
             Err(operation.begin_again_after(Error::new(Code::Unavailable, error.message())).await)

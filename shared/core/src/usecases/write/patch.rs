@@ -82,7 +82,7 @@ async fn try_patch(
         shard_to_write(operation, SettledUntil::Marked, &known).await?;
     }
     let write = operation.guarded(shard, Action::Put(item), unchanged, &known);
-    match send_put(operation, &write, (shard, &known), version).await? {
+    match send_put(operation, &write, shard, &known, version).await? {
         Sent::Done => Ok(Written::new(shard, version, operation.consumed_wcu)),
         Sent::Unexpected { .. } if matches!(precondition, Precondition::Version(_)) => {
             Err(precondition_failed().into())

@@ -88,7 +88,7 @@ async fn try_put(
     Arc::make_mut(item).generation = known.metadata.generation;
     let version = item.version;
     let write = operation.guarded(shard, Action::Put(Arc::clone(item)), expected, &known);
-    match send_put(operation, &write, (shard, &known), version).await? {
+    match send_put(operation, &write, shard, &known, version).await? {
         Sent::Done => Ok(Written::new(shard, version, operation.consumed_wcu)),
         Sent::Unexpected { version: Some(found) }
             if found == version && expected == Expected::Absent =>

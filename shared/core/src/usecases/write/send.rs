@@ -40,7 +40,8 @@ impl<'a> Operation<'a> {
     pub(super) async fn send(
         &mut self,
         write: &Write,
-        (shard, known): (ShardId, &Known),
+        shard: ShardId,
+        known: &Known,
         answer_by: Deadline,
     ) -> Result<Sent, Interrupted> {
         let (at, items) = (&write.key.partition, self.context.items());
@@ -124,8 +125,8 @@ impl<'a> Operation<'a> {
         }
     }
 
-    /// Takes note of a write that DynamoDB says is done. One that it says so of after the lease is in doubt, unless what was `known`
-    /// is unchanged (protocol: "Lease").
+    /// Takes note of a write that DynamoDB says is done. If it says so after the lease, that counts where what was `known` is unchanged,
+    /// and is in doubt otherwise (protocol: "Lease").
     pub(super) async fn was_done(
         &mut self,
         consumed_wcu: f64,
@@ -134,17 +135,13 @@ impl<'a> Operation<'a> {
     ) -> Result<(), Error> {
         self.consumed_wcu += consumed_wcu;
         // The shards of a random collection come and go by rules of their own, for which this was not searched.
-        if in_lease || (known.metadata.placement != Placement::Random && self.holds(known).await) {
+        let may_hold = known.metadata.placement != Placement::Random;
+        let holds = known.holds(&self.context.directory, self.key, self.deadline);
+        if in_lease || (may_hold && holds.await.unwrap_or(false)) {
             return Ok(());
         }
         let why = "the write was answered after its metadata lease had run out, and the metadata has changed or cannot be read";
         Err(Error::new(Code::OutcomeUnknown, why))
-    }
-
-    /// Whether what was known is so now.
-    async fn holds(&self, known: &Known) -> bool {
-        let directory = &self.context.directory;
-        known.holds(directory, self.key, self.deadline).await.unwrap_or(false)
     }
 
     /// Has the operation begin again: it was refused, so it had no effect, but what that means was told after the lease.
