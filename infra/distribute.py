@@ -19,6 +19,7 @@ import hashlib
 import io
 import json
 import os
+import shutil
 import stat
 import subprocess
 import sys
@@ -115,7 +116,7 @@ def distribute(programs: dict[str, Path], version: str, url: str, out: Path) -> 
 def build(target: str) -> Path:
     """Builds the command and the functions for a target, and returns their folder."""
     # The names of functions are a quarter of a program, and a layer is fetched before an environment starts.
-    environment = os.environ | {"CARGO_PROFILE_RELEASE_STRIP": "symbols"}
+    environment = os.environ | {"CARGO_PROFILE_RELEASE_STRIP": "symbols", "CARGO_PROFILE_DISTRIBUTION_STRIP": "symbols"}
     if target.endswith("-linux-musl"):
         zig = f"{target.split('-')[0]}-linux-musl"
         tools = Path(tempfile.mkdtemp(prefix="dynashard-tools-"))
@@ -129,10 +130,13 @@ def build(target: str) -> Path:
         environment |= {f"CC_{name}": str(tools / "cc"), f"AR_{name}": str(tools / "ar"),
                         f"CARGO_TARGET_{name.upper()}_LINKER": "rust-lld"}
     # Lambda alone runs the extension.
-    extension = [EXTENSION] if target in LAMBDA_ARCHITECTURES else []
-    packages = [word for package in (f"{COMMAND}-cli", *FUNCTIONS, *extension) for word in ("--package", package)]
-    subprocess.run(["cargo", "build", "--release", "--locked", "--target", target, *packages], cwd=ROOT, env=environment, check=True)
-    return ROOT / "target" / target / "release"
+    others = [*FUNCTIONS, *([EXTENSION] if target in LAMBDA_ARCHITECTURES else [])]
+    folders = ROOT / "target" / target
+    for profile, packages in (("release", others), ("distribution", [f"{COMMAND}-cli"])):
+        words = ["--profile", profile, "--locked", "--target", target, *(word for package in packages for word in ("--package", package))]
+        subprocess.run(["cargo", "build", *words], cwd=ROOT, env=environment, check=True)
+    shutil.copy2(folders / "distribution" / program(COMMAND, target), folders / "release")
+    return folders / "release"
 
 
 def runs(command: Path) -> bool:

@@ -471,7 +471,7 @@ fn words_of_expressions(exchange: &Exchange) -> bool {
     let is_lenient =
         exchange.operation == "UpdateItem" && exchange.exceptions()[0] != "ValidationException";
     let other = exchange.other.body.get("message").and_then(Value::as_str).unwrap_or_default();
-    // Where the engine finds nothing it takes keys that DynamoDB refuses, and values that are not defined.
+    // The engine takes keys that DynamoDB refuses, and values that are not defined where it does not come to them.
     let is_bad_key = |name: &str, value: &Value| {
         let length = value.as_str().map_or(1, str::len);
         name == "S" && (length == 0 || length > MAX_SORT_KEY)
@@ -481,10 +481,17 @@ fn words_of_expressions(exchange: &Exchange) -> bool {
         Some("its range of sort keys is none" | "it begins outside of its range") => {
             any_key(&exchange.request, &is_bad_key)
         }
-        Some(why) => why.contains("is not defined; attribute"),
-        None => other == "dynashard: the key condition was not understood",
+        Some(why) => {
+            let values = &exchange.request["ExpressionAttributeValues"];
+            let name = why.split_once("is not defined; attribute value: ");
+            name.is_some_and(|(_, name)| values[name].is_null())
+        }
+        None => {
+            other == "dynashard: the key condition was not understood"
+                && exchange.plain.body["ScannedCount"] == 0
+        }
     };
-    if exchange.plain.body["ScannedCount"] == 0 && is_refused {
+    if is_refused {
         return true;
     }
     // The engine reads a filter as far as the items that it meets have it read. The endpoint has it judge one item.

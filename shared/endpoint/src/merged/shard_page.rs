@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use dynashard_aws::attributes::{FORWARDED, GENERATION};
 use dynashard_keys::RESERVED_PREFIX;
 use serde::Deserialize;
+use serde::de::Error;
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 
@@ -52,8 +53,9 @@ struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
 impl ShardPage {
     /// Reads an answer to `Query`.
     pub(super) fn of(body: &[u8], names: &KeyNames) -> Result<Self, serde_json::Error> {
-        let Written { items, last_evaluated_key, consumed_capacity } =
-            serde_json::from_slice(body)?;
+        // Checked once, and not again for each value of it.
+        let body = str::from_utf8(body).map_err(serde_json::Error::custom)?;
+        let Written { items, last_evaluated_key, consumed_capacity } = serde_json::from_str(body)?;
         let collection = to_raw_value(&json!({ "S": names.collection }))?;
         let items = items.iter().map(|item| ShardItem::of(item, names, &collection));
         let items = items.collect::<Result<_, _>>()?;
