@@ -3,8 +3,11 @@
 #[path = "../../../shared/client/examples/users.rs"]
 pub(crate) mod users;
 
-use dynashard_aws_operator::{Caller, RequestSigner};
+use std::time::Duration;
+
+use dynashard_aws_operator::{Caller, Operator, RequestSigner};
 use dynashard_client::{Bounds, Client, CollectionQuery, Condition, HttpApi, InProcess, Store};
+use dynashard_core::ScalingMode;
 use dynashard_keys::{ItemKey, PartitionKey, Placement, ShardCount, SortKey};
 use futures_util::TryStreamExt;
 use serde_json::json;
@@ -118,6 +121,10 @@ async fn regression_a_client_on_the_tables_sharded_keys_that_the_stack_leaves_al
     let caller = Caller { endpoint_url: Some(stack.dynamodb.clone()), ..Caller::default() };
     let tables = InProcess::connect(&caller, "MainTable", "MetadataTable").await;
     let tables = tables.expect("the settings are pinned");
+    // What it asked for was told to nobody, so that a key that it kept hot was shrunk as one that nobody uses.
+    let operator = Operator::connect(&caller).await.expect("an operator");
+    let told = operator.stack_tables("MainTable", None, Duration::from_secs(10)).await;
+    assert_eq!(told.expect("it has told").settings.shrink.mode, ScalingMode::On);
     for (pk, shards, code) in [
         ("ORDER#1", 2, Some("collection_not_allowed")),
         ("EVENT#1", 16, Some("bad_shard_count")),

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use dynashard_core::ports::StoreError;
 use dynashard_core::{
-    Deadline, Error, ScalingMode, ScalingPolicy, Settings, StackPolicy, TableSchema,
+    Deadline, Error, ScalingMode, ScalingPolicy, Settings, ShrinkPolicy, StackPolicy, TableSchema,
 };
 use dynashard_keys::Separator;
 use futures_util::future::join;
@@ -49,7 +49,7 @@ pub struct StackTables {
     /// What the ARNs of tables of its account and region begin with, if DynamoDB has told.
     pub place: Option<String>,
     /// What the stack has pinned, with the keys and the TTL attribute that the tables have. Its own scaling is off: what such a
-    /// program sees of throttles begins no growth.
+    /// program sees of throttles begins no growth. It reports what it is asked for, since the stack may shrink what nobody asks for.
     pub settings: Settings,
     /// What the stack decides by, if its functions have told. They do within a minute.
     pub policy: Option<StackPolicy>,
@@ -80,6 +80,7 @@ impl Operator {
         };
         let mut settings = Settings { schema, ..Settings::default() };
         settings.scaling = ScalingPolicy { mode: ScalingMode::Off, ..settings.scaling };
+        settings.shrink = ShrinkPolicy { mode: ScalingMode::On, ..settings.shrink };
         let unpinned = self.directory(main_table, &metadata_table, settings.clone());
         let told = unpinned.pinned().read_with_policy(Deadline::after(unpinned.now(), within));
         let (metadata, told) = join(inspector.described(&metadata_table), told).await;

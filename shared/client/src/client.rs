@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use dynashard_core::ports::Consistency;
 use dynashard_keys::{ItemKey, PartitionKey, Sharded};
 use futures_util::Stream;
-use futures_util::stream::try_unfold;
+use futures_util::stream::unfold;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
@@ -64,7 +64,7 @@ impl<S: Store> Client<S> {
         Ok(Some(Stored { value: value(&found.json)?, etag: found.etag }))
     }
 
-    /// Stores a value in place of what its key has.
+    /// Stores a value in place of what its key has. A float that is not a number, or infinite, becomes null, as in JSON.
     pub async fn put<T: Sharded + Serialize + Sync>(&self, value: &T) -> Result<ETag, ClientError> {
         self.put_if(value, &Condition::None).await
     }
@@ -89,25 +89,32 @@ impl<S: Store> Client<S> {
         self.store.delete(key, condition).await
     }
 
-    /// The values of a collection, page after page. The next page is asked for when the stream is.
+    /// The values of a collection, page after page. The next page is asked for when the stream is. An item that is not of this type is
+    /// an error in its place, and others follow; a page that cannot be read is the end.
     pub fn query<T: Sharded + DeserializeOwned>(
         &self,
         query: &CollectionQuery,
     ) -> impl Stream<Item = Result<T, ClientError>> {
         let begin = Reading { query: query.clone(), items: VecDeque::new(), next: Next::First };
-        try_unfold(begin, async move |mut reading| {
+        unfold(begin, async move |mut reading| {
             loop {
                 if let Some(item) = reading.items.pop_front() {
-                    return Ok(Some((value(&item)?, reading)));
+                    return Some((value(&item), reading));
                 }
                 let cursor = match &reading.next {
                     Next::First => None,
                     Next::Behind(cursor) => Some(cursor.as_str()),
-                    Next::Nothing => return Ok(None),
+                    Next::Nothing => return None,
                 };
-                let page = self.store.page(&reading.query, cursor).await?;
-                reading.items = page.items.into();
-                reading.next = page.cursor.map_or(Next::Nothing, Next::Behind);
+                let page = self.store.page(&reading.query, cursor).await;
+                reading.next = Next::Nothing;
+                match page {
+                    Ok(page) => {
+                        reading.items = page.items.into();
+                        reading.next = page.cursor.map_or(Next::Nothing, Next::Behind);
+                    }
+                    Err(error) => return Some((Err(error), reading)),
+                }
             }
         })
     }

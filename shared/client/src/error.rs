@@ -33,7 +33,7 @@ pub enum ClientError {
         /// When to try again, where the API says so.
         retry_after: Option<Duration>,
     },
-    /// Nothing was sent: no connection, no credentials, no such table, a URL that is none.
+    /// Nothing was sent: no connection, no credentials, no such table, a URL that is none. Or a read was, and no answer came.
     #[error("{0}")]
     Connection(String),
 }

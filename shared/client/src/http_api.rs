@@ -16,15 +16,24 @@ use http_body_util::{BodyExt, Full};
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::rt::TokioExecutor;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+use tokio::time::{Instant, timeout_at};
 
 use crate::{ClientError, CollectionQuery, Condition, ETag, Found, Page, Store};
 
 /// What a request takes at most: API Gateway answers within 30 seconds.
 const TIMEOUT: Duration = Duration::from_secs(31);
+
+/// What a connection takes at most to come to be: behind that, nothing was sent.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(4);
+
+/// For how long a connection is kept that nobody uses: one that its other end has left meanwhile takes a write whose outcome is
+/// unknown.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(4);
 
 /// What a URL may hold as it is (RFC 3986, 2.3). A signature covers the query string as it was sent.
 const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
@@ -69,6 +78,7 @@ impl HttpApi {
         }
         let mut connector = HttpConnector::new();
         connector.set_nodelay(true);
+        connector.set_connect_timeout(Some(CONNECT_TIMEOUT));
         connector.enforce_http(false);
         let connector = HttpsConnectorBuilder::new()
             .with_provider_and_native_roots(rustls::crypto::ring::default_provider())
@@ -76,8 +86,12 @@ impl HttpApi {
             .https_or_http()
             .enable_http1()
             .wrap_connector(connector);
+        let client = Client::builder(TokioExecutor::new())
+            .pool_idle_timeout(IDLE_TIMEOUT)
+            .pool_timer(TokioTimer::new())
+            .build(connector);
         Ok(Self {
-            client: Client::builder(TokioExecutor::new()).build(connector),
+            client,
             base: url.trim_end_matches('/').to_owned(),
             signer: None,
             timeout: TIMEOUT,
@@ -103,15 +117,17 @@ impl HttpApi {
         let url = format!("{}{path}", self.base);
         // Whether a read has had an effect is not a question.
         let is_write = method != Method::GET && !matches!(path.as_str(), "/query" | "/item/get");
+        let end = Instant::now() + self.timeout;
+        let failed = |why: String| ClientError::Connection(format!("{url}: {why}"));
         if let Some(signer) = &self.signer {
-            let signature = signer.sign(method.as_str(), &url, &headers, body.as_bytes()).await?;
-            headers.extend(signature);
+            let signed = signer.sign(method.as_str(), &url, &headers, body.as_bytes());
+            let signed = timeout_at(end, signed).await;
+            headers.extend(signed.map_err(|_| failed("no credentials came in time".to_owned()))??);
         }
         let mut request = Request::builder().method(method).uri(&url);
         for (name, value) in headers {
             request = request.header(name, value);
         }
-        let failed = |why: String| ClientError::Connection(format!("{url}: {why}"));
         let request =
             request.body(Full::new(Bytes::from(body))).map_err(|e| failed(e.to_string()))?;
         let lost = |why: String| {
@@ -134,7 +150,7 @@ impl HttpApi {
                 body: body.to_bytes(),
             })
         };
-        let answer = tokio::time::timeout(self.timeout, exchange).await;
+        let answer = timeout_at(end, exchange).await;
         let answer = answer.map_err(|_| lost(format!("{url} did not answer in time")))??;
         if answer.status.is_success() { Ok(answer) } else { Err(answer.problem(is_write)) }
     }
@@ -178,7 +194,6 @@ impl Store for HttpApi {
             by_body("/item/put", conditional(condition), item_body(key, None, Some(json))?)
         };
         let answer = self.send(call).await?;
-        // Something between has lost it, or answered in place of the API.
         answer.etag(Code::OutcomeUnknown.as_str())
     }
 
@@ -189,8 +204,7 @@ impl Store for HttpApi {
         } else {
             by_body("/item/delete", conditional(condition), item_body(key, None, None)?)
         };
-        self.send(call).await?;
-        Ok(())
+        self.send(call).await?.said(|answer| answer.status == StatusCode::NO_CONTENT)
     }
 
     async fn page(
@@ -222,12 +236,17 @@ impl Store for HttpApi {
             min: Option<i64>,
             max: Option<i64>,
         }
+        #[derive(Deserialize)]
+        struct Cell {
+            #[serde(rename = "cell")]
+            _cell: IgnoredAny,
+        }
         let body = serde_json::to_string(&Body { add: amount, min, max });
         let body = body
             .map_err(|source| ClientError::Json { what: "the add does not become JSON", source })?;
         let (path, headers) = (key_path("/counter", key), vec![json_header()]);
-        self.send(Call { method: Method::POST, path, headers, body }).await?;
-        Ok(())
+        let answer = self.send(Call { method: Method::POST, path, headers, body }).await?;
+        answer.said(|answer| answer.json::<Cell>().is_ok())
     }
 
     async fn counter(&self, key: &ItemKey) -> Result<Option<i128>, ClientError> {
@@ -252,8 +271,8 @@ impl Store for HttpApi {
         let path = format!("/collection?pk={}", encoded(partition.as_str()));
         let body = format!(r#"{{"placement":"{placement}","number_of_shards":{count}}}"#);
         let headers = vec![json_header()];
-        self.send(Call { method: Method::PUT, path, headers, body }).await?;
-        Ok(())
+        let answer = self.send(Call { method: Method::PUT, path, headers, body }).await?;
+        answer.said(|answer| matches!(answer.status, StatusCode::CREATED | StatusCode::ACCEPTED))
     }
 }
 
@@ -275,6 +294,15 @@ impl Answer {
         self.headers.get(name)?.to_str().ok()
     }
 
+    /// Of a write that succeeded: unless it is what the API says then, something between has answered in its place.
+    fn said(&self, is_said: impl FnOnce(&Self) -> bool) -> Result<(), ClientError> {
+        let unknown = || {
+            let why = format!("{} is not what the API answers", self.status);
+            ClientError::refused(Code::OutcomeUnknown.as_str(), why)
+        };
+        is_said(self).then_some(()).ok_or_else(unknown)
+    }
+
     /// Of a success: by `without`, if it has none.
     fn etag(&self, without: &str) -> Result<ETag, ClientError> {
         let etag = self.header(ETAG).map(ETag::new);
@@ -293,7 +321,7 @@ impl Answer {
         let problem = serde_json::from_slice::<Problem>(&self.body).unwrap_or(none);
         let code = problem.code.unwrap_or_else(|| {
             // API Gateway gives a function up that runs on, or one has ended without an answer: 500 without a code.
-            let is_lost = is_write && matches!(self.status.as_u16(), 500..=504);
+            let is_lost = is_write && self.status.is_server_error();
             let unknown = Code::OutcomeUnknown.as_str().to_owned();
             if is_lost { unknown } else { format!("http_{}", self.status.as_u16()) }
         });

@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use dynashard_aws_operator::RequestSigner;
 use dynashard_client::{Client, ClientError, Condition, ETag, HttpApi, Store};
+use dynashard_core::Bounds;
 use dynashard_core::ports::Consistency;
 use dynashard_keys::{ItemKey, PartitionKey, SortKey};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::task::JoinHandle;
 
 fn key(pk: &str, sk: &str) -> ItemKey {
@@ -126,11 +127,42 @@ async fn a_write_without_an_answer_has_an_unknown_outcome() {
         assert_eq!(error.is_outcome_unknown(), is_unknown, "{answer:?}: {error}");
         request.await.expect("a request");
     }
+    // What stands between has answered in place of the API.
+    for answer in [
+        "HTTP/1.1 200 OK\r\ncontent-length: 6\r\n\r\n<html>",
+        "HTTP/1.1 520 Unknown\r\ncontent-length: 0\r\n\r\n",
+    ] {
+        let (url, request) = server(answer).await;
+        let api = HttpApi::new(&url).expect("a URL");
+        let deleted = api.delete(&key("a", "b"), &Condition::None).await;
+        assert!(deleted.is_err_and(|error| error.is_outcome_unknown()), "{answer:?}");
+        request.await.expect("a request");
+        let (url, request) = server(answer).await;
+        let api = HttpApi::new(&url).expect("a URL");
+        let added = api.add_to_counter(&key("a", "b"), 1, Bounds::default()).await;
+        assert!(added.is_err_and(|error| error.is_outcome_unknown()), "{answer:?}");
+        request.await.expect("a request");
+    }
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let closed = format!("http://{}", listener.local_addr().expect("an address"));
     drop(listener);
     let api = HttpApi::new(&closed).expect("a URL");
     let error = api.put(&key("a", "b"), "{}", &Condition::None).await.expect_err("nobody listens");
+    assert!(matches!(error, ClientError::Connection(_)), "{error}");
+}
+
+/// A connection that never came to be was taken for a write that may have taken effect.
+#[tokio::test]
+async fn regression_a_write_that_found_no_connection_had_an_unknown_outcome() {
+    let socket = TcpSocket::new_v4().expect("a socket");
+    socket.bind("127.0.0.1:0".parse().expect("an address")).expect("a port");
+    let address = socket.local_addr().expect("an address");
+    let _listener = socket.listen(1).expect("it listens");
+    // It takes nobody in, so that what comes behind these two waits for ever.
+    let waiting = [TcpStream::connect(address).await, TcpStream::connect(address).await];
+    assert!(waiting.iter().all(Result::is_ok));
+    let api = HttpApi::new(&format!("http://{address}")).expect("a URL");
+    let error = api.put(&key("a", "b"), "{}", &Condition::None).await.expect_err("no connection");
     assert!(matches!(error, ClientError::Connection(_)), "{error}");
 }
 

@@ -443,7 +443,7 @@ fn legacy_errors(exchange: &Exchange) -> bool {
     let is_within =
         |name: &str, value: &Value| ["L", "M"].contains(&name) && any_key(value, &is_empty);
     let is_unseen =
-        plain.ends_with("may not be empty") && any_key(&exchange.request["Expected"], &is_within);
+        plain.ends_with("not be empty") && any_key(&exchange.request["Expected"], &is_within);
     any_key(&exchange.request, &|name, _| legacy.contains(&name))
         && is_validated
         && (exchange.other.status == 400 || is_unseen)
