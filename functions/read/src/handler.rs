@@ -34,26 +34,31 @@ impl ReadHandler {
         Self { reader, admission }
     }
 
-    async fn get(
-        &self,
-        request: &Request,
-        params: Result<Params, Problem>,
-        deadline: Deadline,
-    ) -> Result<Response, Problem> {
-        let answer = self.got(request, params, deadline).await;
-        match self.reader.directory().settings().item_cache {
-            None => answer,
-            Some(_) => answer.map_err(Problem::uncacheable),
+    async fn answer(&self, request: &Request, deadline: Deadline) -> Result<Response, Problem> {
+        match (request.method.as_str(), request.path.as_str()) {
+            ("GET" | "HEAD", "/item") => self.get(request, request.params()?, deadline).await,
+            ("POST", "/item/get") => {
+                let params = body::params(request, self.schema().sort_key_type)?;
+                self.get(request, params, deadline).await
+            }
+            ("POST", "/batch-get") => self.batch_get(request, deadline).await,
+            ("GET", "/query") => self.query(request, request.params()?, deadline).await,
+            ("POST", "/query") => {
+                let params = body::params(request, self.schema().sort_key_type)?;
+                self.query(request, params, deadline).await
+            }
+            ("GET", "/counter") => self.counter(request, deadline).await,
+            ("GET", "/collection") => self.collection(request, deadline).await,
+            (method, path) => Err(Problem::no_route(method, path)),
         }
     }
 
-    async fn got(
+    async fn get(
         &self,
         request: &Request,
-        params: Result<Params, Problem>,
+        mut params: Params,
         deadline: Deadline,
     ) -> Result<Response, Problem> {
-        let mut params = params?;
         let key = params.item_key(self.schema().sort_key_type, &request.granted)?;
         let consistency = params.consistency()?;
         let fields = params.fields()?;
@@ -232,22 +237,14 @@ impl ReadHandler {
 
 impl Handler for ReadHandler {
     async fn handle(&self, request: &Request, deadline: Deadline) -> Result<Response, Problem> {
-        match (request.method.as_str(), request.path.as_str()) {
-            ("GET" | "HEAD", "/item") => self.get(request, request.params(), deadline).await,
-            ("POST", "/item/get") => {
-                let params = body::params(request, self.schema().sort_key_type);
-                self.get(request, params, deadline).await
-            }
-            ("POST", "/batch-get") => self.batch_get(request, deadline).await,
-            ("GET", "/query") => self.query(request, request.params()?, deadline).await,
-            ("POST", "/query") => {
-                let params = body::params(request, self.schema().sort_key_type)?;
-                self.query(request, params, deadline).await
-            }
-            ("GET", "/counter") => self.counter(request, deadline).await,
-            ("GET", "/collection") => self.collection(request, deadline).await,
-            (method, path) => Err(Problem::no_route(method, path)),
+        let answer = self.answer(request, deadline).await;
+        // Caches keep items where the function does. What says nothing of that they may keep for as long as they like.
+        if self.reader.directory().settings().item_cache.is_none() {
+            return answer;
         }
+        let is_of_an_item = matches!(request.path.as_str(), "/item" | "/item/get");
+        let answer = answer.map_err(Problem::uncacheable)?;
+        Ok(if is_of_an_item { answer } else { answer.uncacheable() })
     }
 
     async fn renew(&self, deadline: Deadline) {

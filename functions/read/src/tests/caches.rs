@@ -73,6 +73,23 @@ fn regression_caches_in_front_were_free_to_keep_that_an_item_is_absent() {
     assert_eq!((answer.status, to_caches(&answer)), (400, [Some("no-store"), None, None]));
 }
 
+/// A cache in front kept a count, a page and the state of a collection for as long as it liked.
+#[test]
+fn regression_caches_in_front_were_free_to_keep_what_is_no_item() {
+    let handler = handler(&World::of_kept_flights(TERM));
+    for (call, status) in [
+        ("GET /query?pk=EWR", 200),
+        ("GET /query?pk=EWR&consistent=true", 200),
+        ("GET /collection?pk=EWR", 200),
+        ("GET /counter?pk=EWR&sk=none", 404),
+        ("GET /query?pk=EWR&limit=x", 400),
+    ] {
+        let answer = Answer::of(&handler, &Call::new(call));
+        let said = to_caches(&answer);
+        assert_eq!((answer.status, said), (status, [Some("no-store"), None, None]), "{call}");
+    }
+}
+
 #[test]
 fn nothing_is_said_to_caches_where_nothing_is_kept() {
     let world = World::of_flights();

@@ -211,7 +211,9 @@ fn throttled(
             if is_neighbour { Diagnosis::Neighbour } else { Diagnosis::TooLittleEvidence };
         return Decision { hindrance, ..of(diagnosis) };
     }
-    if access != Access::Write && heat.query_units > demand / 2.0 {
+    // Where no shard is calculated from a key, gets ask every shard, too.
+    let asks_all = if metadata.placement.is_calculated() { heat.query_units } else { demand };
+    if access != Access::Write && asks_all > demand / 2.0 {
         return of(Diagnosis::HotQueries);
     }
     let is_ramp = wanted(expected, limit)

@@ -154,13 +154,17 @@ fn span_of(window: Duration) -> Span {
     if window <= Duration::from_mins(30) { Span::Minute } else { Span::Hour }
 }
 
-/// Whether somebody has reported, or looked, in two thirds of the window. What was not watched may have been hot.
+/// Whether somebody has reported, or looked, in two thirds of the window, and since its first third: of an hour some minutes may be all
+/// that was watched. What was not watched may have been hot.
 fn covers(load: &Ledger, window: Duration, now: Duration) -> bool {
     let since = now.saturating_sub(window).as_secs();
     let span = span_of(window);
-    let watched = load.of(span, now).filter(|(bucket, _)| bucket.end_secs() > since).count();
+    let watched = load.of(span, now).filter(|(bucket, _)| bucket.end_secs() > since);
+    let starts = watched.map(|(bucket, _)| bucket.start_secs).collect::<Vec<_>>();
     let in_all = (window.as_secs() / span.secs()).max(1);
-    u64::try_from(watched).unwrap_or(u64::MAX) * 3 >= in_all * 2
+    let first_third = since + window.as_secs() / 3;
+    starts.iter().any(|start| *start <= first_third)
+        && u64::try_from(starts.len()).unwrap_or(u64::MAX) * 3 >= in_all * 2
 }
 
 /// The write units that an item takes, on average, as the writes of late tell.

@@ -11,6 +11,12 @@ use crate::model::item::StoredItem;
 /// The most fields that one read names.
 pub const MAX_FIELDS: usize = 100;
 
+/// The longest name of an attribute, in bytes. An expression substitutes names of 2 MB in all (DynamoDB Developer Guide, "Quotas").
+const MAX_NAME_BYTES: usize = 65_535;
+
+/// The most bytes of names that one read names.
+const MAX_NAMES_BYTES: usize = 1 << 20;
+
 /// The top-level attributes that a read is to return of each item. The key always comes with them,
 /// and an item that lacks one of them comes without it.
 ///
@@ -29,6 +35,9 @@ impl Fields {
             if name.is_empty() {
                 return bad("a name in fields is empty".to_owned());
             }
+            if name.len() > MAX_NAME_BYTES {
+                return bad(format!("a name in fields has more than {MAX_NAME_BYTES} bytes"));
+            }
             if name.starts_with(RESERVED_PREFIX) {
                 return bad(format!("{name:?} in fields begins with \"_ds_\", which is reserved"));
             }
@@ -39,6 +48,11 @@ impl Fields {
                 return bad(format!("{name:?} stands in fields twice"));
             }
             fields.insert(name);
+        }
+        if fields.iter().map(String::len).sum::<usize>() > MAX_NAMES_BYTES {
+            return bad(format!(
+                "the names in fields have more than {MAX_NAMES_BYTES} bytes in all"
+            ));
         }
         if fields.is_empty() {
             return bad("fields is empty".to_owned());
@@ -83,5 +97,11 @@ mod tests {
         let names = names.iter().map(String::as_str).collect::<Vec<_>>();
         assert_eq!(code(&names[1..]), Ok(()));
         assert_eq!(code(&names), Err(Code::BadFields));
+        // DynamoDB refused the whole read.
+        let long = "a".repeat(MAX_NAME_BYTES + 1);
+        assert_eq!((code(&[&long[1..]]), code(&[&long])), (Ok(()), Err(Code::BadFields)));
+        let many = (0..17).map(|n| format!("{n:02}{}", &long[3..])).collect::<Vec<_>>();
+        let many = many.iter().map(String::as_str).collect::<Vec<_>>();
+        assert_eq!((code(&many[1..]), code(&many)), (Ok(()), Err(Code::BadFields)));
     }
 }

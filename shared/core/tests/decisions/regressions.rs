@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use dynashard_core::{
     Access, Bucket, Cause, CountChange, Decision, Diagnosis, Evidence, Figure, Hindrance, Ledger,
-    Phase, Settings, Span, Throttle, Waits, decide, decide_shrink, most_moves_per_sec,
+    Phase, Settings, ShrinkPolicy, Span, Throttle, Waits, decide, decide_shrink,
+    most_moves_per_sec,
 };
 use dynashard_keys::Placement;
 use dynashard_testkit::Random;
@@ -97,6 +98,22 @@ fn regression_a_ledger_of_ten_minutes_was_taken_for_one_of_three_hours() {
     let mut load = with_load(Span::Minute, "write_units", &[5.0; 10], 1);
     add_rates(&mut load, Span::Hour, "write_units", [0.8].into_iter(), 0);
     let decision = shrink(64, &load, now(), &Settings::default());
+    assert_eq!(decision.diagnosis, Diagnosis::TooLittleEvidence);
+}
+
+/// A ledger that had been deleted held ten minutes of an hour, or two minutes of two, and what was hot before was taken away.
+#[test]
+fn regression_some_minutes_were_taken_for_the_whole_hour_that_they_are_of() {
+    let window = |secs| {
+        let shrink = ShrinkPolicy { after: Duration::from_secs(secs), ..ShrinkPolicy::default() };
+        Settings { shrink, ..Settings::default() }
+    };
+    let hour = Duration::from_secs(Bucket::of(Span::Hour, now()).start_secs);
+    let load = with_load(Span::Hour, "write_units", &[0.8], 0);
+    let decision = shrink(64, &load, hour + Duration::from_mins(10), &window(3_600));
+    assert_eq!(decision.diagnosis, Diagnosis::TooLittleEvidence);
+    let load = with_load(Span::Hour, "write_units", &[0.8; 2], 0);
+    let decision = shrink(64, &load, hour + Duration::from_mins(1), &window(3 * 3_600));
     assert_eq!(decision.diagnosis, Diagnosis::TooLittleEvidence);
 }
 

@@ -750,6 +750,30 @@ fn regression_a_growth_that_could_not_begin_for_long_was_told_once() {
     assert!((3..=10).contains(&failures), "{failures} times in some minutes");
 }
 
+/// A write that is refused has its throttles told, and what the meter had given for the load of the minutes before it was dropped: the
+/// hotter a key, the less its load showed.
+#[test]
+fn regression_a_refused_write_took_the_load_of_the_last_minutes_with_it() {
+    let hot = Hot::new(2);
+    let writer = hot.world.writer();
+    let put = |name: &str| {
+        let item = hot.world.new_item(name, "new");
+        block_on(writer.put(&item, Precondition::None, hot.world.deadline()))
+    };
+    for n in 0..10 {
+        put(&n.to_string()).expect("it is put");
+    }
+    hot.world.clock.advance(Duration::from_secs(90));
+    hot.world.store.script(Operation::Write, (0..1_000).map(|_| hot_partition()));
+    put("refused").expect_err("it is refused");
+    hot.world.store.clear(Operation::Write);
+    put("granted").expect("it is put");
+    let load = block_on(hot.world.memory.get::<Ledger>(&(partition(), LedgerKind::Load)));
+    let load = load.expect("a read").value.expect("a ledger");
+    let minutes = load.buckets.iter().filter(|(bucket, _)| bucket.span == Span::Minute);
+    assert_eq!(minutes.map(|(_, measures)| measures.writes).sum::<f64>(), 10.0);
+}
+
 /// A collection of four shards that nobody uses, and that may shrink after so long.
 fn unused(after: Duration) -> Hot {
     let shrink = ShrinkPolicy { mode: ScalingMode::DryRun, after, ..ShrinkPolicy::default() };

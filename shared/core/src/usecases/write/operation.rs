@@ -153,8 +153,12 @@ impl<'a> Operation<'a> {
         });
     }
 
-    /// Reports the load of the last minutes, if that is due.
+    /// Reports the load of the last minutes, if that is due. What the meter gives for it is not given again, so that it is left there
+    /// while something else goes on.
     fn report_load(&self) {
+        if self.aside.is_busy() {
+            return;
+        }
         let (context, partition, deadline) = (self.context, &self.key.partition, self.deadline);
         let (watch, directory) = (&context.watch, &context.directory);
         let Some(addition) = watch.load_due(directory, partition) else { return };
@@ -244,6 +248,10 @@ impl<'a> SideWork<'a> {
 
     fn unless_busy(&self, begin: impl FnOnce(IsActing) -> GoingOn<'a>) {
         self.going_on.lock().get_or_insert_with(|| begin(Arc::clone(&self.is_acting)));
+    }
+
+    fn is_busy(&self) -> bool {
+        self.going_on.lock().is_some()
     }
 
     fn take(&self) -> Option<GoingOn<'a>> {
