@@ -393,6 +393,23 @@ fn regression_tables_that_could_not_be_reached_held_their_writers() {
     }
 }
 
+/// Each operation of a batch was patient behind the one before it, for two seconds.
+#[test]
+fn regression_a_directory_that_could_not_be_reached_held_a_batch_once_for_each_operation() {
+    let world = World::of_flights();
+    let unreachable = iter::repeat_with(unreachable_table).take(10_000);
+    world.store.script(Operation::DirectoryGet, unreachable);
+    let put = |n: u32| json!({ "pk": PK, "sk": n.to_string(), "item": {} });
+    let puts = json!({ "puts": (0..100).map(put).collect::<Vec<_>>() }).to_string();
+    let begun = world.clock.now();
+    let answer = Answer::of(&handler(&world), &Call::new("POST /batch-write").json(puts));
+    assert_eq!(answer.status, 200);
+    assert_eq!(answer.body["unprocessed"].as_array().map(Vec::len), Some(100));
+    let took = world.clock.now().certainly_since(begun);
+    assert!(took <= Duration::from_secs(3), "{took:?}");
+    assert!(world.store.attempts(Operation::DirectoryGet) < 50);
+}
+
 #[test]
 fn an_unknown_outcome_is_504_without_retry_after_and_is_sent_once() {
     for (what, fault) in UNKNOWN_OUTCOMES {

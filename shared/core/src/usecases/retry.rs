@@ -23,7 +23,8 @@ pub(crate) struct Backoff {
 impl Backoff {
     /// For requests that DynamoDB refused: its own answer takes a few milliseconds, and a partition
     /// refills every second.
-    const STANDARD: Self = Self { base: Duration::from_millis(25), cap: Duration::from_secs(1) };
+    pub(crate) const STANDARD: Self =
+        Self { base: Duration::from_millis(25), cap: Duration::from_secs(1) };
 
     /// The delay after attempt number `attempt` (from 0), given a uniformly random `draw`.
     pub(crate) fn delay(&self, attempt: u32, draw: u64) -> Duration {

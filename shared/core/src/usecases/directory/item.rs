@@ -19,6 +19,7 @@ use crate::usecases::context::Context;
 use crate::usecases::directory::index_growth::SeenGrowth;
 use crate::usecases::directory::settings::PinnedSettings;
 use crate::usecases::main_table::compare_owner;
+use crate::usecases::retry::Backoff;
 
 /// The directory item, read strongly and kept for a lease. Everything else that is believed stands on it.
 pub struct DirectoryLease {
@@ -31,7 +32,7 @@ pub struct DirectoryLease {
     held: Mutex<Option<(Arc<DirectoryItem>, Lease)>>,
     /// What the item has told last, whether this environment may act by it or not.
     told: Mutex<Option<StackTold>>,
-    /// Why nobody may act, and since when that is answered without another look.
+    /// Why the last read failed, and when. That nobody may act is answered without another look for a while.
     refusal: Mutex<Option<(Error, Moment)>>,
     /// Whoever reads the directory item holds it, so that concurrent operations share one read.
     turn: AsyncMutex<()>,
@@ -133,16 +134,25 @@ impl DirectoryLease {
         if let Some(fresh) = fresh() {
             return Ok(fresh);
         }
+        let began = self.context.now();
         let _turn = self.context.turn(&self.turn, deadline).await?;
         if let Some(fresh) = fresh() {
             return Ok(fresh);
         }
         let refused = self.refusal.lock().clone();
         let now = self.context.now();
-        match refused.filter(|(_, since)| now.perhaps_since(*since) < REFUSAL_TERM) {
-            Some((error, _)) => Err(error),
-            None => self.read_now(deadline).await,
+        let refused = refused.filter(|(error, since)| match error.code() {
+            Code::SettingsMismatch => now.perhaps_since(*since) < REFUSAL_TERM,
+            _ => since.boot >= began.boot && is_out_of_patience(error, began, deadline, now),
+        });
+        if let Some((error, _)) = refused {
+            return Err(error);
         }
+        let read = self.read_now(deadline).await;
+        if let Err(error) = &read {
+            *self.refusal.lock() = Some((error.clone(), self.context.now()));
+        }
+        read
     }
 
     /// What is held, if its lease lives.
@@ -284,4 +294,16 @@ impl DirectoryLease {
     pub(crate) fn drop(&self) {
         *self.held.lock() = None;
     }
+}
+
+/// Whether whoever has waited since then for a read that was refused by this waits no longer: the operations of a batch have waited as
+/// long as the first of them, and would otherwise be patient one after the other.
+fn is_out_of_patience(error: &Error, since: Moment, deadline: Deadline, now: Moment) -> bool {
+    let patience = match error.code() {
+        Code::Throttled => deadline.of_throttled(),
+        _ if error.is_fault() => deadline.of_faulty(since.boot),
+        _ => return false,
+    };
+    // Who has given up had no time left for another pause.
+    patience.remaining(now) <= Backoff::STANDARD.cap
 }
