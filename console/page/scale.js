@@ -12,7 +12,7 @@ export function openScale(pk, { details, allows, isLost }) {
   // A line break cannot be typed into a field.
   const typed = /\p{Cc}/u.test(pk) ? JSON.stringify(pk).slice(1, -1) : pk;
   const shown = h("div", { "aria-live": "polite" });
-  const count = h("input", { name: "count", type: "number", min: 1, max: details?.max_shards ?? 65536, value: (details?.row?.shards ?? 1) * 2, required: true });
+  const count = h("input", { name: "count", type: "number", min: 1, max: 65536, value: (details?.row?.shards ?? 1) * 2, required: true });
   const confirm = h("input", { name: "confirm", autocomplete: "off", spellcheck: "false", oninput: () => ready() });
   const act = h("button", { type: "button", class: "main", disabled: true, onclick: () => scale() }, "Change");
   const sure = h("div", { class: "field", hidden: true }, h("label", { for: "confirm-key" }, "To confirm, type the partition key: ", h("code", {}, typed)), confirm);

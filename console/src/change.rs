@@ -65,8 +65,9 @@ pub(crate) fn plan_change(
 ) -> Result<ChangePlan, Error> {
     let placement = metadata.placement;
     let to = placement.round(asked);
-    if to > settings.max_shards {
-        let max = settings.max_shards;
+    // What is above a limit that was lowered may go down, and turn round.
+    let max = settings.max_shards.max(metadata.phase.most_shards(metadata.number_of_shards));
+    if to > max {
         let why = format!("{asked} shards under {placement} make {to}; the stack allows {max}");
         return Err(Error::new(Code::BadShardCount, why));
     }
@@ -217,6 +218,18 @@ mod tests {
         let closes = grown.closes_secs.and_then(|of| of.most).expect("it is known");
         assert_eq!(closes, 997, "{grown:?}");
         assert_eq!(grown.query_rcu_more.to_bits(), 6.0_f64.to_bits());
+    }
+
+    /// The stack takes what the page refused.
+    #[test]
+    fn regression_what_is_above_a_lowered_limit_could_not_be_changed_in_the_console() {
+        let above = collection(Placement::Xxh64, 512);
+        let shrunk = plan(&above, 256, None).map(|plan| plan.action);
+        assert_eq!(shrunk, plan(&above, 512, None).map(|_| "shrink"));
+        assert_eq!(plan(&above, 1_024, None).err(), Some(Code::BadShardCount));
+        let phase = Phase::Move { from: count(512), to: count(4) };
+        let running = CollectionMetadata { phase, number_of_shards: count(4), ..above };
+        assert_eq!(plan(&running, 512, None).map(|plan| plan.action), Ok("turn_round"));
     }
 
     #[test]

