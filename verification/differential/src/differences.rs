@@ -467,9 +467,9 @@ fn words_of_expressions(exchange: &Exchange) -> bool {
         let message = answer.body.get("message").and_then(Value::as_str).unwrap_or_default();
         WORDS.iter().any(|words| message.contains(words))
     };
-    // The engine lets an update without an expression have names, other than DynamoDB.
-    let is_lenient =
-        exchange.operation == "UpdateItem" && exchange.exceptions()[0] != "ValidationException";
+    // The engine lets an update without an expression have names, and whatever is in a transaction, other than DynamoDB.
+    let is_lenient = ["UpdateItem", "TransactWriteItems"].contains(&&*exchange.operation)
+        && exchange.exceptions()[0] != "ValidationException";
     let other = exchange.other.body.get("message").and_then(Value::as_str).unwrap_or_default();
     // The engine takes keys that DynamoDB refuses, and values that are not defined where it does not come to them.
     let is_bad_key = |name: &str, value: &Value| {
@@ -499,7 +499,8 @@ fn words_of_expressions(exchange: &Exchange) -> bool {
     if plain.is_some() && page == plain {
         return true;
     }
-    let is_of_a_name = ["unused in expressions", "is not defined"];
+    let is_of_a_name =
+        ["unused in expressions", "is not defined", "can only be specified when using expressions"];
     is_lenient && is_of_a_name.iter().any(|words| other.contains(words))
         || [&exchange.plain, &exchange.other].iter().all(|answer| answer.status == 400)
             && (says(&exchange.plain) || says(&exchange.other))
