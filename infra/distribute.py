@@ -132,6 +132,7 @@ def build(target: str) -> Path:
     # Lambda alone runs the extension.
     others = [*FUNCTIONS, *([EXTENSION] if target in LAMBDA_ARCHITECTURES else [])]
     folders = ROOT / "target" / target
+    # The command alone is optimised for speed: Cargo.toml says why.
     for profile, packages in (("release", others), ("distribution", [f"{COMMAND}-cli"])):
         words = ["--profile", profile, "--locked", "--target", target, *(word for package in packages for word in ("--package", package))]
         subprocess.run(["cargo", "build", *words], cwd=ROOT, env=environment, check=True)

@@ -121,10 +121,6 @@ async fn regression_a_client_on_the_tables_sharded_keys_that_the_stack_leaves_al
     let caller = Caller { endpoint_url: Some(stack.dynamodb.clone()), ..Caller::default() };
     let tables = InProcess::connect(&caller, "MainTable", "MetadataTable").await;
     let tables = tables.expect("the settings are pinned");
-    // What it asked for was told to nobody, so that a key that it kept hot was shrunk as one that nobody uses.
-    let operator = Operator::connect(&caller).await.expect("an operator");
-    let told = operator.stack_tables("MainTable", None, Duration::from_secs(10)).await;
-    assert_eq!(told.expect("it has told").settings.shrink.mode, ScalingMode::On);
     for (pk, shards, code) in [
         ("ORDER#1", 2, Some("collection_not_allowed")),
         ("EVENT#1", 16, Some("bad_shard_count")),
@@ -139,6 +135,23 @@ async fn regression_a_client_on_the_tables_sharded_keys_that_the_stack_leaves_al
         let by_api = by_api.as_ref().map_err(|error| error.code().unwrap_or_default());
         assert_eq!(by_api.err(), code.or(Some("collection_exists")), "{pk}");
     }
+    tokio::task::spawn_blocking(move || drop(stack)).await.expect("it ends");
+}
+
+/// Services on the tables, and endpoints, told nobody what they ask for: a key that they kept hot was shrunk as one that nobody uses.
+#[tokio::test(flavor = "multi_thread")]
+async fn regression_who_is_not_a_function_of_the_stack_reported_no_load() {
+    let stack = tokio::task::spawn_blocking(|| LocalStack::start(&[])).await.expect("it starts");
+    // The first request makes the stack pin its settings.
+    let api = HttpApi::new(&stack.api).expect("a URL");
+    let key = ItemKey::new(partition("EWR"), SortKey::string("0").expect("a sort key"));
+    api.put(&key, "{}", &Condition::None).await.expect("it is put");
+    let caller = Caller { endpoint_url: Some(stack.dynamodb.clone()), ..Caller::default() };
+    let operator = Operator::connect(&caller).await.expect("an operator");
+    let tables = operator.stack_tables("MainTable", None, Duration::from_secs(10)).await;
+    let settings = tables.expect("the settings are pinned").settings;
+    // Load is reported unless both are off.
+    assert_eq!((settings.scaling.mode, settings.shrink.mode), (ScalingMode::Off, ScalingMode::On));
     tokio::task::spawn_blocking(move || drop(stack)).await.expect("it ends");
 }
 

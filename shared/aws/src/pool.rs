@@ -20,7 +20,7 @@ use crate::clock::Clocks;
 
 /// How long a connection may idle and still be used. The other side, or a router between, may have
 /// given up one that idled longer, and a write on such a connection has an unknown outcome.
-const MAX_IDLE: Duration = Duration::from_secs(4);
+pub const MAX_IDLE: Duration = Duration::from_secs(4);
 
 /// A client whose connections idle for at most four seconds, and no longer than that in a freeze.
 pub fn http_client() -> SharedHttpClient {

@@ -6,6 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use dynashard_api::json::SortKeyJson;
 use dynashard_aws::error::causes;
+use dynashard_aws::pool::MAX_IDLE;
 use dynashard_aws_operator::RequestSigner;
 use dynashard_core::ports::{Consistency, SortRange};
 use dynashard_core::{Bounds, Code};
@@ -18,8 +19,8 @@ use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
-use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use serde_json::value::RawValue;
 use tokio::time::{Instant, timeout_at};
 
@@ -30,10 +31,6 @@ const TIMEOUT: Duration = Duration::from_secs(31);
 
 /// What a connection takes at most to come to be: behind that, nothing was sent.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(4);
-
-/// For how long a connection is kept that nobody uses: one that its other end has left meanwhile takes a write whose outcome is
-/// unknown.
-const IDLE_TIMEOUT: Duration = Duration::from_secs(4);
 
 /// What a URL may hold as it is (RFC 3986, 2.3). A signature covers the query string as it was sent.
 const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
@@ -87,7 +84,7 @@ impl HttpApi {
             .enable_http1()
             .wrap_connector(connector);
         let client = Client::builder(TokioExecutor::new())
-            .pool_idle_timeout(IDLE_TIMEOUT)
+            .pool_idle_timeout(MAX_IDLE)
             .pool_timer(TokioTimer::new())
             .build(connector);
         Ok(Self {
@@ -236,17 +233,12 @@ impl Store for HttpApi {
             min: Option<i64>,
             max: Option<i64>,
         }
-        #[derive(Deserialize)]
-        struct Cell {
-            #[serde(rename = "cell")]
-            _cell: IgnoredAny,
-        }
         let body = serde_json::to_string(&Body { add: amount, min, max });
         let body = body
             .map_err(|source| ClientError::Json { what: "the add does not become JSON", source })?;
         let (path, headers) = (key_path("/counter", key), vec![json_header()]);
         let answer = self.send(Call { method: Method::POST, path, headers, body }).await?;
-        answer.said(|answer| answer.json::<Cell>().is_ok())
+        answer.said(|answer| answer.json::<Value>().is_ok_and(|body| body["cell"].is_u64()))
     }
 
     async fn counter(&self, key: &ItemKey) -> Result<Option<i128>, ClientError> {

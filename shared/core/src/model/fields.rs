@@ -6,15 +6,12 @@ use std::sync::Arc;
 use dynashard_keys::RESERVED_PREFIX;
 
 use crate::model::error::{Code, Error};
-use crate::model::item::StoredItem;
+use crate::model::item::{MAX_NAME_BYTES, StoredItem};
 
 /// The most fields that one read names.
 pub const MAX_FIELDS: usize = 100;
 
-/// The longest name of an attribute, in bytes. An expression substitutes names of 2 MB in all (DynamoDB Developer Guide, "Quotas").
-const MAX_NAME_BYTES: usize = 65_535;
-
-/// The most bytes of names that one read names.
+/// The most bytes of names that one read names: an expression substitutes 2 MB in all (DynamoDB Developer Guide, "Quotas").
 const MAX_NAMES_BYTES: usize = 1 << 20;
 
 /// The top-level attributes that a read is to return of each item. The key always comes with them,

@@ -16,8 +16,8 @@ pub const MAX_ITEM_BYTES: usize = 399 * 1_024;
 /// lists and maps.
 pub const MAX_DEPTH: usize = 32;
 
-/// The longest name of an attribute, or in a map.
-const MAX_NAME_BYTES: usize = 65_535;
+/// The longest name of an attribute, or in a map, in bytes.
+pub(crate) const MAX_NAME_BYTES: usize = 65_535;
 
 /// A value of DynamoDB's data model.
 #[derive(Debug, Clone, PartialEq)]
